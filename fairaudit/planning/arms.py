@@ -6,10 +6,12 @@ are kept for reproduction). A *target* is the epsilon that an arm's noise is cal
 """
 
 import math
+from collections.abc import Mapping, Sequence
 
 from pydantic import ConfigDict
 
 from fairaudit.capabilities.installed import CAPABILITIES
+from fairaudit.config.options import AuditConfig
 from fairaudit.errors import ConfigError, numbered
 from fairaudit.methods.catalog import (
     REFERENCE,
@@ -80,14 +82,14 @@ class Arm(ArmPlan):
         return self.reference == REFERENCE and self.has_noisy_steps
 
 
-def make_schedule(numbers: SettingsResolver) -> Schedule:
+def make_schedule(resolver: SettingsResolver) -> Schedule:
     """The steps and epochs of every arm, from the options or else by rule.
 
     Raises:
         ConfigError: A batch larger than the training split.
     """
-    config, sizes = numbers.config, numbers.sizes
-    batch = config.batch_size or int(numbers.by_rule("batch_size"))
+    config, sizes = resolver.config, resolver.sizes
+    batch = config.batch_size or int(resolver.by_rule("batch_size"))
     if batch > sizes.n_public:
         raise ConfigError(
             f"batch size {batch:,} is larger than the "
@@ -97,19 +99,19 @@ def make_schedule(numbers: SettingsResolver) -> Schedule:
     return Schedule(
         n_public=sizes.n_public,
         steps_per_epoch=math.ceil(sizes.n_public / batch),
-        epochs=config.epochs or int(numbers.by_rule("epochs")),
+        epochs=config.epochs or int(resolver.by_rule("epochs")),
     )
 
 
 def make_arms(
-    numbers: SettingsResolver, schedule: Schedule, delta: float, *, own_module: bool = False
+    resolver: SettingsResolver, schedule: Schedule, delta: float, *, own_module: bool = False
 ) -> tuple[Arm, ...]:
     """All arms of the audit: references, then each method in each asked form at each target.
 
     Self-checks and arms of the user's own code are among them.
 
     Args:
-        numbers: The options, and the rules for what they leave open.
+        resolver: The options, and the rules for what they leave open.
         schedule, delta: Shared by all arms.
         own_module: The model has layers that the engine's layer table lacks; its guarantee then
             depends on the user's own code.
@@ -118,20 +120,21 @@ def make_arms(
         ConfigError: Unknown method, variant or setting; more steps than can be accounted for.
         PrivacyError: A target that cannot be met; a count noise too large for the batch.
     """
-    config = numbers.config
+    config = resolver.config
     refuse_many_steps(schedule.steps_per_epoch, schedule.epochs)
     # From here on the catalog of this process has the methods that options name.
     admit(config.method)
     admit_own(config)
-    check_settings(numbers)
+    check_settings(resolver)
     for capability in CAPABILITIES:
         capability.refuse(config)
-    chosen = chosen_methods(numbers)
+    chosen = chosen_methods(resolver)
+    # Without doubles, in the order in which methods ask for them: plain SGD is the first arm.
     references = dict.fromkeys([REFERENCE, *(spec.reference for spec in chosen if spec.reference)])
 
     def arm(spec: MethodSpec, form: Variant | None, target: float | None) -> Arm:
         """The arm of a method in one form at one target."""
-        draft = ArmDraft(spec, form, numbers, schedule, delta)
+        draft = ArmDraft(spec, form, resolver, schedule, delta)
         return arm_of(draft, target, own_module=own_module)
 
     arms = [arm(find(name), None, None) for name in references]
@@ -146,22 +149,30 @@ def make_arms(
         for spec in chosen:
             if spec.method_set and target != targets[0]:
                 continue  # it has no epsilon: one arm serves all targets
-            forms = [None, *(form for form in spec.variants if form.name in config.variant)]
-            arms += [arm(spec, form, target) for form in forms]
+            default = arm(spec, None, target)
+            forms = [form for form in spec.variants if form.name in config.variant]
+            arms += [default, *(arm(spec, form, target) for form in forms)]
             if config.self_check and not spec.control_of and not spec.method_set:
-                arms.append(self_check(arms[-len(forms)]))  # of the method itself, its first form
+                arms.append(self_check(default))
     for capability in CAPABILITIES:
         arms += capability.arms(config, targets, arms[0])
+    return _with_origin_of_step(arms, config)
+
+
+def _with_origin_of_step(arms: Sequence[Arm], config: AuditConfig) -> tuple[Arm, ...]:
+    """The arms, of which each says whether its step size is that of the default rule.
+
+    Of a control it is that of the arm whose run it reads, since it takes that arm's step size.
+    """
     by_key = {arm.key: arm for arm in arms}
-    by_rule = []
-    for made in arms:
-        # A control takes the step size of the arm that it reads: by rule if that one has it so.
-        copied = by_key[made.source] if made.source is not None else made
-        source_settings = numbers.config.settings.get(copied.method, {})
-        is_given = numbers.config.learning_rate is not None or "learning_rate" in source_settings
-        update = {"step_by_rule": copied.has_noisy_steps and not is_given}
-        by_rule.append(made.model_copy(update=update))
-    return tuple(by_rule)
+    marked = []
+    for arm in arms:
+        decided = by_key[arm.source] if arm.source is not None else arm  # its step was decided
+        given = config.settings.get(decided.method, {})
+        is_given = config.learning_rate is not None or "learning_rate" in given
+        is_by_rule = decided.has_noisy_steps and not is_given
+        marked.append(arm.model_copy(update={"step_by_rule": is_by_rule}))
+    return tuple(marked)
 
 
 def arm_of(draft: ArmDraft, target: float | None, *, own_module: bool) -> Arm:
@@ -174,7 +185,7 @@ def arm_of(draft: ArmDraft, target: float | None, *, own_module: bool) -> Arm:
 
     Raises: as :meth:`ArmDraft.settings`.
     """
-    spec, variant, config, delta = draft.spec, draft.variant, draft.numbers.config, draft.delta
+    spec, variant, config = draft.spec, draft.variant, draft.resolver.config
     form, suffix = variant.name if variant else None, ""
     # The target is part of the key where there are several. A method that only its set asks for
     # has none.
@@ -183,24 +194,15 @@ def arm_of(draft: ArmDraft, target: float | None, *, own_module: bool) -> Arm:
     if spec.gaussian and target is None and config.epsilon:
         # --noise-multiplier is about gradients; this method adds noise to something else.
         target = config.epsilon[0]
-    if "noise_multiplier" in draft.numbers.own(spec):
+    if "noise_multiplier" in draft.resolver.given(spec):
         target = None  # noise that --settings gives this method replaces the audit's target
-    search: CandidateSearch | None = (
-        None  # None where the settings are those of the options and rules
-    )
+    search: CandidateSearch | None = None
     for capability in CAPABILITIES:
-        search = search or capability.search(draft, config, target)
+        if search is None:
+            search = capability.search(draft, config, target)
     settings = draft.settings(target) if search is None else dict(search.settings)
-    if variant and variant.guarantee is not Guarantee.ESTABLISHED:
-        privacy = ArmPrivacy(
-            guarantee=Guarantee.NOT_ESTABLISHED, reason=variant.reason, target_epsilon=target
-        )
-    else:
-        event = spec.events(settings, draft.schedule.steps_per_epoch, draft.schedule.epochs)
-        privacy = of_one_training(spec, event, delta, target, own_module=own_module)
-        if search is not None:
-            privacy = search.guarantee(privacy, delta)
     source = f"{spec.control_of}{suffix}" if spec.control_of else None
+    privacy = _privacy_of(draft, settings, target, search, own_module=own_module)
     if privacy.epsilon is not None:
         items = tuple(not_covered(spec, config, source, search, own_module=own_module))
         privacy = privacy.model_copy(update={"not_covered": items})
@@ -222,10 +224,45 @@ def arm_of(draft: ArmDraft, target: float | None, *, own_module: bool) -> Arm:
     )
 
 
+def _privacy_of(
+    draft: ArmDraft,
+    settings: Mapping[str, float],
+    target: float | None,
+    search: CandidateSearch | None,
+    *,
+    own_module: bool,
+) -> ArmPrivacy:
+    """The guarantee of an arm; what its epsilon leaves out is not in it yet.
+
+    Args:
+        draft: The method, its form and the audit's options.
+        settings: The arm's numbers by name, its noise included.
+        target: Epsilon that the noise was calibrated to; None: the noise is given.
+        search: For its settings, which the guarantee includes; None: they are fixed.
+        own_module: As of :func:`make_arms`.
+    """
+    variant = draft.variant
+    if variant and variant.guarantee is not Guarantee.ESTABLISHED:
+        return ArmPrivacy(
+            guarantee=Guarantee.NOT_ESTABLISHED, reason=variant.reason, target_epsilon=target
+        )
+    schedule = draft.schedule
+    event = draft.spec.events(settings, schedule.steps_per_epoch, schedule.epochs)
+    one = of_one_training(draft.spec, event, draft.delta, target, own_module=own_module)
+    if search is None:
+        return one
+    return search.guarantee(one, draft.delta)
+
+
 def self_check(arm: Arm) -> Arm:
     """A second arm as the given private one, measured against it: its gap must be near zero.
 
     It has samples and noise of its own, so it tells how far equal trainings differ by chance.
     """
-    changed = {"key": f"{arm.key}#{SELF_CHECK}", "reference": arm.key, "other_references": ()}
-    return arm.model_copy(update={**changed, "shares_samples": False})
+    changed: dict[str, object] = {
+        "key": f"{arm.key}#{SELF_CHECK}",
+        "reference": arm.key,
+        "other_references": (),
+        "shares_samples": False,
+    }
+    return arm.model_copy(update=changed)

@@ -5,6 +5,7 @@ is trained after that one. A *set* (``MethodSpec.method_set``, as ``ablation``) 
 ``--method`` that stands for several methods without privacy, which ``all`` leaves out.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from fairaudit.capabilities.installed import CAPABILITIES
@@ -50,43 +51,31 @@ def unmet(spec: MethodSpec, sizes: PublicSizes) -> Lacking | None:
     return None
 
 
-def chosen_methods(numbers: SettingsResolver) -> list[MethodSpec]:
-    """The private methods that ``--method`` asks for, once each, controls last.
+def chosen_methods(resolver: SettingsResolver) -> list[MethodSpec]:
+    """The methods that ``--method`` asks for, once each, controls last; references are left out.
 
     A control brings the method that it reads along. A method that only ``all`` asks for and that
-    cannot be trained is left out and noted in ``numbers.omitted``.
+    cannot be trained is left out and noted in ``resolver.omitted``.
 
     Raises:
         ConfigError: A method that is named cannot be trained, or no method has a variant of
             ``--variant``.
     """
-    config, sets = numbers.config, method_sets()
-    specs = {}
-    for name in config.method:
-        spec = None if name == EVERY_METHOD or name in sets else find(name)
-        if spec is not None and spec.reference is not None:  # else it is a reference: not private
+    asked = resolver.config.method
+    specs = {spec.name: spec for spec in _named_methods(resolver)}
+    for spec in catalog().values():
+        if spec.method_set in asked:
             specs[spec.name] = spec
-            lacking = _lacking(numbers, spec)
-            if lacking:
-                raise ConfigError(f"{spec.name} {lacking.reason}", hint=lacking.remedy)
-    for spec in catalog().values():  # those that only the name of their set asks for, as `ablation`
-        if spec.method_set in config.method:
-            specs[spec.name] = spec
-    for spec in catalog().values() if EVERY_METHOD in config.method else ():
-        if spec.method_set or spec.capability or spec.reference is None:
-            continue
-        lacking = _lacking(numbers, spec)
-        if lacking:  # a notice of the plan says so
-            numbers.omitted[spec.name] = f"it {lacking.reason}"
-        else:
+    if EVERY_METHOD in asked:
+        for spec in _every_trainable_method(resolver):
             specs.setdefault(spec.name, spec)
     for spec in tuple(specs.values()):
         if spec.control_of:
             specs.setdefault(spec.control_of, find(spec.control_of))
-    # Controls last: they read what the others released.
+    # Controls last: they read what the others released. sorted() keeps the order of equals.
     ordered = sorted(specs.values(), key=lambda spec: spec.control_of is not None)
     forms = {variant.name for spec in ordered for variant in spec.variants}
-    for name in config.variant:
+    for name in resolver.config.variant:
         if name not in forms:
             raise ConfigError(
                 f"none of the chosen methods has a variant {name!r}", hint=did_you_mean(name, forms)
@@ -94,25 +83,60 @@ def chosen_methods(numbers: SettingsResolver) -> list[MethodSpec]:
     return ordered
 
 
+def _named_methods(resolver: SettingsResolver) -> Iterator[MethodSpec]:
+    """The methods that ``--method`` asks for by a name of their own; references are left out.
+
+    Raises:
+        ConfigError: One of them cannot be trained.
+    """
+    sets = method_sets()
+    for name in resolver.config.method:
+        if name == EVERY_METHOD or name in sets:
+            continue
+        spec = find(name)
+        if spec.reference is None:  # a reference itself, which every audit has
+            continue
+        lacking = _lacking(resolver, spec)
+        if lacking:
+            raise ConfigError(f"{spec.name} {lacking.reason}", hint=lacking.remedy)
+        yield spec
+
+
+def _every_trainable_method(resolver: SettingsResolver) -> Iterator[MethodSpec]:
+    """The methods that ``--method all`` stands for and that this audit can train.
+
+    Those that it cannot train are noted in ``resolver.omitted``, of which the plan gives a notice.
+    """
+    for spec in catalog().values():
+        if spec.method_set or spec.capability or spec.reference is None:
+            continue
+        lacking = _lacking(resolver, spec)
+        if lacking:
+            resolver.omitted[spec.name] = f"it {lacking.reason}"
+        else:
+            yield spec
+
+
 def method_sets() -> set[str]:
     """Names of ``--method`` that stand for several methods, ``all`` aside."""
     return {spec.method_set for spec in catalog().values()} - {""}
 
 
-def _lacking(numbers: SettingsResolver, spec: MethodSpec) -> Lacking | None:
-    """Why the method cannot be trained by this audit; None where it can.
-
-    The reasons, in this order: it does not go with another option (a capability says so); data or
-    model lack what it needs; it would have no noise, since ``--noise-multiplier`` sets that of
-    gradients and this method releases something else.
-    """
+def _lacking(resolver: SettingsResolver, spec: MethodSpec) -> Lacking | None:
+    """Why the method cannot be trained by this audit; None where it can."""
     for capability in CAPABILITIES:
-        lacking = capability.unsuited(spec, numbers.config)
-        if lacking is not None:
+        lacking = capability.unsuited(spec, resolver.config)
+        if lacking is not None:  # it does not go with another option
             return lacking
-    noiseless = (
-        spec.gaussian and not numbers.config.epsilon and "noise_multiplier" not in numbers.own(spec)
-    )
-    reason = "adds no noise to gradients, so --noise-multiplier does not set its noise"
-    remedy = f"give --epsilon instead, or --settings {spec.name}.noise_multiplier=SIGMA"
-    return unmet(spec, numbers.sizes) or (Lacking(reason, remedy) if noiseless else None)
+    lacking = unmet(spec, resolver.sizes)
+    if lacking is not None:
+        return lacking
+    # Without a target the noise comes from --noise-multiplier, which is about gradients. A method
+    # with a Gaussian mechanism releases something else, so it would have no noise.
+    has_noise = bool(resolver.config.epsilon) or "noise_multiplier" in resolver.given(spec)
+    if spec.gaussian and not has_noise:
+        return Lacking(
+            "adds no noise to gradients, so --noise-multiplier does not set its noise",
+            f"give --epsilon instead, or --settings {spec.name}.noise_multiplier=SIGMA",
+        )
+    return None

@@ -21,19 +21,19 @@ LARGEST_COUNT_NOISE = 0.5  # sigma_c / qN, the noise in one step of log Z; beyon
 
 @dataclass(frozen=True, slots=True)
 class ArmDraft:
-    """A method in one form, with the options and the schedule of its audit.
+    """A method in one form (its default, or a variant), with its audit's options and schedule.
 
     Args:
         spec: The method.
         variant: Its published form; None: the default form.
-        numbers: The options, and the rules for what they leave open.
+        resolver: The options, and the rules for what they leave open.
         schedule: How long it trains.
         delta: In (0, 1).
     """
 
     spec: MethodSpec
     variant: Variant | None
-    numbers: SettingsResolver
+    resolver: SettingsResolver
     schedule: Schedule
     delta: float
 
@@ -44,38 +44,66 @@ class ArmDraft:
             target: Epsilon that the noise must meet; None: the noise is given.
 
         Raises:
-            ConfigError: As :func:`_settings`.
+            ConfigError: As :func:`_settings_without_noise`.
             PrivacyError: No noise meets the target, or a threshold would follow noise alone.
         """
-        spec, variant, schedule = self.spec, self.variant, self.schedule
-        numbers = self.numbers
-        has_noise, sigma = "noise_multiplier" in spec.settings, 0.0
-        if has_noise and target is None:
-            given = numbers.own(spec).get("noise_multiplier", numbers.config.noise_multiplier)
-            assert given is not None
-            sigma = numbers.checked(spec, "noise_multiplier", given)
+        spec, schedule = self.spec, self.schedule
+        has_noise = "noise_multiplier" in spec.settings
+        given_noise = self._given_noise() if has_noise and target is None else None
+        resolver = self.resolver
         if has_noise and spec.trains_by_steps:
-            # Defaults read what noise the target asks of the gradient alone: one and the same for
-            # every method that trains by noised steps, so that they keep one step. What the arm
-            # itself needs, its other queries included, is calibrated below.
-            if target is not None:
-                sigma = calibrate(schedule.steps_per_epoch, schedule.steps, self.delta, target)
-            sizes = replace(
-                numbers.sizes,
-                noise_multiplier=sigma,
-                steps=schedule.steps,
-                expected_batch_size=schedule.expected_batch_size,
-            )
-            numbers = replace(numbers, sizes=sizes)
-        settings = _settings(numbers, spec, tuple(variant.settings) if variant else ())
+            resolver = self._with_public_noise(given_noise, target)
+        settings = _settings_without_noise(
+            resolver, spec, tuple(self.variant.settings) if self.variant else ()
+        )
         if has_noise:
-            if target is not None:
-                length = schedule.steps_per_epoch, schedule.epochs
-                calibrated = spec.mechanism.calibrated
-                sigma = calibrated(settings, *length, delta=self.delta, target=target)
-            settings["noise_multiplier"] = sigma
+            if target is None:
+                assert given_noise is not None
+                settings["noise_multiplier"] = given_noise
+            else:  # after the other settings, as these say what is released beside the gradient
+                settings["noise_multiplier"] = spec.mechanism.calibrated(
+                    settings,
+                    schedule.steps_per_epoch,
+                    schedule.epochs,
+                    delta=self.delta,
+                    target=target,
+                )
         refuse_noisy_counts(spec, settings, schedule)
         return settings
+
+    def _given_noise(self) -> float:
+        """The noise multiplier of ``--settings`` for this method, else that of all methods.
+
+        Raises:
+            ConfigError: It is out of its range.
+        """
+        resolver, name = self.resolver, "noise_multiplier"
+        noise = resolver.given(self.spec).get(name, resolver.config.noise_multiplier)
+        assert noise is not None, "without a target the options give the noise"
+        return resolver.checked(self.spec, name, noise)
+
+    def _with_public_noise(self, noise: float | None, target: float | None) -> SettingsResolver:
+        """The resolver, whose default rules may then read the noise and the schedule.
+
+        For a target it is the noise of the gradient alone, the same for every method that trains by
+        noised steps, so that their default steps are equal. The arm itself may need more, for its
+        other queries; that is calibrated when its settings are known.
+
+        Args:
+            noise: The noise multiplier that is given; None: there is a target.
+            target: Epsilon; None: the noise is given.
+        """
+        schedule = self.schedule
+        if target is not None:
+            noise = calibrate(schedule.steps_per_epoch, schedule.steps, self.delta, target)
+        assert noise is not None
+        sizes = replace(
+            self.resolver.sizes,
+            noise_multiplier=noise,
+            steps=schedule.steps,
+            expected_batch_size=schedule.expected_batch_size,
+        )
+        return replace(self.resolver, sizes=sizes)
 
 
 def refuse_noisy_counts(
@@ -112,71 +140,90 @@ def refuse_noisy_counts(
         )
 
 
-def _lacks(numbers: SettingsResolver, spec: MethodSpec, name: str) -> bool:
-    """Whether the model has not what this number is of, so that it is 0."""
+def _is_unused(resolver: SettingsResolver, spec: MethodSpec, name: str) -> bool:
+    """Whether a setting means nothing for this model and bound, so that its value is 0."""
     applies = spec.settings[name].applies
-    return applies is not None and not applies(numbers.sizes)
+    return applies is not None and not applies(resolver.sizes)
 
 
-def _settings(
-    numbers: SettingsResolver, spec: MethodSpec, of_form: tuple[str, ...]
+def _settings_without_noise(
+    resolver: SettingsResolver, spec: MethodSpec, of_form: tuple[str, ...]
 ) -> dict[str, float]:
     """The arm's numbers by name, without its noise multiplier.
 
     Each is what ``--settings`` says for the method (or for the one that it is a control or the
-    reference of), else the option for all methods, else the default by rule. Where gradients are
-    scaled by C/Z, the learning rate is multiplied by Z/C to make up for it, unless it was given
-    for this method.
+    reference of), else the option for all methods, else the default by rule.
 
     Args:
-        numbers: The options, and the rules for what they leave open.
+        resolver: The options, and the rules for what they leave open.
         spec: The method.
         of_form: Names of the settings that only its variant has.
 
     Raises:
         ConfigError: A number out of its range, or given twice; a step that float32 cannot hold.
     """
-    config, asked = numbers.config, numbers.own(spec)
-    shared: dict[str, float | None] = {
+    config, given = resolver.config, resolver.given(spec)
+    of_all_methods: dict[str, float | None] = {
         "learning_rate": config.learning_rate,
         "max_grad_norm": config.max_grad_norm,
         "threshold": config.threshold,
     }
     # Setting -> the name in another convention under which it was given.
-    converted = {c.into: name for name, c in spec.conversions.items() if name in asked}
-    for target, name in converted.items():
-        if target in asked:
+    converted = {c.into: name for name, c in spec.conversions.items() if name in given}
+    for setting, name in converted.items():
+        if setting in given:
             raise ConfigError(
-                f"{spec.name}: {name} and {target} say the same twice", hint="give one of them"
+                f"{spec.name}: {name} and {setting} say the same twice", hint="give one of them"
             )
     settings: dict[str, float] = {}
     for name in (*spec.settings, *of_form):
-        if name not in of_form and _lacks(numbers, spec, name):
+        if name not in of_form and _is_unused(resolver, spec, name):
             settings[name] = 0.0
-            numbers.origins[name] = "0 for this model and bound"
+            resolver.origins[name] = "0 for this model and bound"
         elif name != "noise_multiplier" and name not in converted:
-            value = asked.get(name, shared.get(name))
+            value = given.get(name, of_all_methods.get(name))
             if value is None:
-                value = numbers.default(spec, name)
+                value = resolver.default(spec, name)
                 # Z is never below C: a larger bound that is given moves it along.
                 if name == "threshold":
                     value = max(value, settings["max_grad_norm"])
-            settings[name] = numbers.checked(spec, name, value)
-            if name == "max_grad_norm":
-                sizes = replace(numbers.sizes, max_grad_norm=settings[name])
-                numbers = replace(numbers, sizes=sizes)
-    for name, given in converted.items():
-        value = spec.conversions[given].value(asked[given], settings, numbers.sizes)
-        settings[name] = numbers.checked(spec, name, value)
+            settings[name] = resolver.checked(spec, name, value)
+            if name == "max_grad_norm":  # the defaults of later settings may read the bound
+                sizes = replace(resolver.sizes, max_grad_norm=settings[name])
+                resolver = replace(resolver, sizes=sizes)
+    for setting, name in converted.items():  # last: a conversion may read all other settings
+        value = spec.conversions[name].value(given[name], settings, resolver.sizes)
+        settings[setting] = resolver.checked(spec, setting, value)
+    if "learning_rate" in given:
+        return settings
+    return _with_scaled_step(resolver, spec, settings)
+
+
+def _with_scaled_step(
+    resolver: SettingsResolver, spec: MethodSpec, settings: dict[str, float]
+) -> dict[str, float]:
+    """The settings, with a learning rate that makes up for gradients which are scaled by C/Z.
+
+    It is multiplied by Z/C, as :func:`effective_step` says. A method that does not scale by C/Z
+    keeps its settings; a control takes the step of the method that it controls.
+
+    Args:
+        resolver: The options, and the rules for what they leave open.
+        spec: The method.
+        settings: Its numbers, with the clipping bound C and the learning rate of all methods.
+
+    Raises:
+        ConfigError: The step is larger than ``LARGEST_STEP``.
+    """
     scaled = find(spec.control_of) if spec.control_of else spec
-    if "learning_rate" in asked or not scaled.scales_by_threshold:
+    if not scaled.scales_by_threshold:
         return settings
     bound = settings["max_grad_norm"]
-    threshold = asked.get("threshold", config.threshold)
+    threshold = resolver.given(spec).get("threshold", resolver.config.threshold)
     if not threshold:
-        threshold = max(numbers.default(scaled, "threshold"), bound)
+        threshold = max(resolver.default(scaled, "threshold"), bound)
     step = effective_step(settings["learning_rate"], threshold, bound)
-    if not step <= LARGEST_STEP:
+    if not step <= LARGEST_STEP:  # nan, too
         raise ConfigError(
             f"{spec.name}: the step {step:g} that makes up for C/Z is too large",
             hint=f"a smaller learning rate or threshold, a larger clipping bound than {bound:g}",

@@ -19,6 +19,7 @@ from fairaudit.planning.arms import Arm
 from fairaudit.report.types.facts import Schedule
 from fairaudit.results.steps import BATCHES as BATCHES_OF_ANGLES
 
+# Names below are short for "the work of"; all are in multiplications, as the module says.
 STEP = 1.2e6  # of a step, whatever its size: calls, noise, the update
 RECORD = 2_500.0  # of a record in a step, weights aside
 # Where the layer table lacks the model and torch.func.vmap gives its gradients: of a multiplication
@@ -26,26 +27,27 @@ RECORD = 2_500.0  # of a record in a step, weights aside
 VMAP_FACTOR = 2.0
 COPY_FACTOR = 30.0
 INPUTS = 100  # a table's usual width once encoded; the plan does not encode
-# Of a model's multiplications for a record: those of an answer alone, as part of a step's. Of the
-# square of its inputs: what a record adds to a Hessian.
-ANSWER, HESSIAN = 1 / 3, 0.5
-# Of the training of an arm, what its angles and its terms may take. An audit trains a
-# reference, too, and mostly twins, so that both together stay below 15 % of it.
+ANSWER = 1 / 3  # of predicting a record (a forward pass), over that of a training step on it
+HESSIAN = 0.5  # of adding a record to a Hessian, over the square of the number of inputs
+# `--diagnostics basic` reads *angles* (misalignment) and *terms* (what a step adds to the loss of a
+# group) at some checkpoints: docs/methods.md 8.1 to 8.3. These are the largest shares of an arm's
+# training that the two may take. An audit trains a reference, too, and mostly twins, so that both
+# together stay below 15 % of it.
 ANGLES_SHARE, TERMS_SHARE = 0.12, 0.1
 JOB = 2e9  # of the rest of an audit of one arm at one seed: data, predictions, their measures
 ANGLES = 2e7  # of the angles of a checkpoint by one grouping, whatever the model
 TERMS = 5e7  # of its terms
 BATCH = 1.5e6  # of a batch that is drawn for them, whatever the model
-# Gradients in training that one amounts to which is read (it is summed plain and clipped), and that
-# the forms and traces on a record's slice amount to.
-READ, FORMS = 1.5, 24.0
-# How many checkpoints, rows, batches, rows of second orders are read: the first that is in the
-# share. First the sample shrinks, then the checkpoints, never to none.
+READ = 1.5  # of a gradient that is read (summed plain and clipped), over one in training
+FORMS = 24.0  # of the second order of the terms for one record, over a gradient in training
+# How much of the angles to read, as (checkpoints, training rows): the first that is in the share.
+# First the sample shrinks, then the checkpoints, never to none.
 ANGLE_AMOUNTS = (
     *((8, rows) for rows in (8192, 4096, 2048, 1024)),
     *((count, 1024) for count in (6, 4)),
     *((count, 512) for count in (4, 3, 2)),
 )
+# The same of the terms, as (checkpoints, batches, training rows of the second order).
 TERM_AMOUNTS = (
     (8, 64, 512),
     (4, 64, 512),
@@ -116,7 +118,11 @@ def record_work(config: AuditConfig, facts: ModelFacts, model: str) -> float:
 def amount_read(
     config: AuditConfig, schedule: Schedule, facts: ModelFacts, model: str, *, kept: int
 ) -> Amount:
-    """How much is read of the steps of a private training by ``--diagnostics``.
+    """How much ``--diagnostics`` reads of the steps of a private training.
+
+    With ``full`` angles and terms are read at every checkpoint. With ``basic`` it is the first of
+    ``ANGLE_AMOUNTS`` and of ``TERM_AMOUNTS`` whose work is in its share of the training's, or the
+    last of them.
 
     Args:
         config, facts, model: As of :func:`effort`.
@@ -130,25 +136,35 @@ def amount_read(
         return Amount(every, every, curved=512 if is_closed(facts, model) else 256)
     record = record_work(config, facts, model)
     batch = schedule.expected_batch_size * record
-    audit = JOB + schedule.steps * (STEP + batch)
+    training = JOB + schedule.steps * (STEP + batch)
     steps = schedule.kept(None)
-    cuts = max(1, len(config.group))
+    groupings = max(1, len(config.group))
 
-    def angles(count: int, rows: int) -> float:
+    def angles_work(checkpoints: int, rows: int) -> float:
+        """The work of reading angles at so many checkpoints, from so many training rows."""
         records = min(rows, schedule.n_public) * record
         read = READ * (records + BATCHES_OF_ANGLES * batch) + BATCHES_OF_ANGLES * BATCH
-        return min(count, len(steps)) * (cuts * ANGLES + read)
+        return min(checkpoints, len(steps)) * (groupings * ANGLES + read)
 
-    def terms(count: int, batches: int, curved: int) -> float:
-        forms = 0.0 if is_closed(facts, model) else FORMS * curved * record
-        return min(count, len(steps)) * (cuts * TERMS + batches * (READ * batch + BATCH) + forms)
+    def terms_work(checkpoints: int, batches: int, curved: int) -> float:
+        """The work of reading terms, from so many batches and ``curved`` rows at second order."""
+        second_order = 0.0 if is_closed(facts, model) else FORMS * curved * record
+        read = batches * (READ * batch + BATCH)
+        return min(checkpoints, len(steps)) * (groupings * TERMS + read + second_order)
 
-    fitting = [one for one in ANGLE_AMOUNTS if angles(*one) <= ANGLES_SHARE * audit]
-    count, rows = (*fitting, ANGLE_AMOUNTS[-1])[0]
-    inside = [one for one in TERM_AMOUNTS if terms(*one) <= TERMS_SHARE * audit]
-    term_count, batches, curved = (*inside, TERM_AMOUNTS[-1])[0]
-    steps = spread(steps, min(count, kept))
-    return Amount(steps, spread(steps, term_count), rows, curved, batches)
+    angles, terms = ANGLE_AMOUNTS[-1], TERM_AMOUNTS[-1]  # where none is in its share
+    for angle_amount in ANGLE_AMOUNTS:
+        if angles_work(*angle_amount) <= ANGLES_SHARE * training:
+            angles = angle_amount
+            break
+    for term_amount in TERM_AMOUNTS:
+        if terms_work(*term_amount) <= TERMS_SHARE * training:
+            terms = term_amount
+            break
+    angle_checkpoints, rows = angles
+    term_checkpoints, batches, curved = terms
+    steps = spread(steps, min(angle_checkpoints, kept))
+    return Amount(steps, spread(steps, term_checkpoints), rows, curved, batches)
 
 
 def is_closed(facts: ModelFacts, model: str) -> bool:
@@ -159,11 +175,14 @@ def is_closed(facts: ModelFacts, model: str) -> bool:
 def effort(
     config: AuditConfig, arms: tuple[Arm, ...], schedule: Schedule, facts: ModelFacts, model: str
 ) -> Effort:
-    """Count the work of one seed of a plan; each repeat of an arm counts.
+    """Count the work of one seed of a plan: trainings, twins, and readings of ``full``.
+
+    A training by steps is repeats x steps x (STEP + batch size x work of a record), times the
+    trainings of a search.
 
     Args:
         config: The options.
-        arms, schedule: What is trained.
+        arms, schedule: What is trained; each repeat of an arm counts.
         facts: What is known of the model's size and of how its gradients are computed.
         model: Its resolved name.
     """
@@ -196,7 +215,9 @@ def effort(
 def _of_no_steps(
     config: AuditConfig, arm: Arm, schedule: Schedule, facts: ModelFacts, model: str
 ) -> float:
-    """The work of a training that does not go by steps on samples, readings included; 0 if unknown.
+    """The work of a training that does not go by steps on samples, readings included.
+
+    It is 0 where the method does not say what its training does.
 
     Args:
         config, schedule, facts, model: As of :func:`effort`.
@@ -210,8 +231,10 @@ def _of_no_steps(
     sizes = FitSizes(
         arm.settings, schedule.n_public, schedule.epochs, arm.repeats, is_convex, is_read
     )
-    work = spec.fit_work(sizes)
+    work = spec.fit_work(sizes)  # counts of steps, solves and records, which are weighted below
     record = record_work(config, facts, model)
+    # Multiplications of a linear model's answer; the inputs of a table are not known before it is
+    # encoded.
     inputs = facts.products or INPUTS
     answer = inputs if is_convex else ANSWER * record
     return (

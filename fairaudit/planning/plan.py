@@ -188,6 +188,7 @@ def narrowed(plan: Plan, looks: Mapping[str, int]) -> Plan:
     """
     seeds = max(looks.values())
     counts: dict[str, int] = {}  # key of an arm -> seeds
+    # An arm raises the counts of the arms that it needs, and so on until no count is too low.
     waiting = [(REFERENCE, seeds), *looks.items()]
     while waiting:
         key, count = waiting.pop()
@@ -197,6 +198,7 @@ def narrowed(plan: Plan, looks: Mapping[str, int]) -> Plan:
             waiting += [(needed, count) for needed in (arm.reference, arm.source) if needed]
     config = plan.config.model_copy(update={"seeds": seeds})
     arms = tuple(arm for arm in plan.arms if arm.key in counts)
+    # Seeds are config.seed, config.seed + 1, ..: the difference is a job's place among them.
     jobs = tuple(job for job in plan.jobs if job.seed - config.seed < counts.get(job.arm, 0))
     released = _epsilon_of_everything(arms, seeds, plan.training.delta)
     training = {"seeds": seeds, "epsilon_if_all_released": released}
@@ -226,15 +228,14 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
     refuse_alone(config)
     plan = plan_trainings(config, dataset, own_model)
     side_plans: dict[str, Plan] = {}
-    for one in CAPABILITIES:
-        side_plans |= one.plan(plan, dataset, own_model)
-    for name, study_plan in side_plans.items():
-        jobs = tuple(replace(job, way=name) for job in study_plan.jobs)
-        side_plans[name] = replace(study_plan, jobs=jobs)
     notices = list(plan.notices)
-    for study_plan in side_plans.values():
-        notices += study_plan.notices
-    studies = [study for study in side_plans.values() if study.study]
+    for one in CAPABILITIES:
+        for name, side_plan in one.plan(plan, dataset, own_model).items():
+            # By its name a worker finds the plan that a job belongs to.
+            jobs = tuple(replace(job, way=name) for job in side_plan.jobs)
+            side_plans[name] = replace(side_plan, jobs=jobs)
+            notices += side_plan.notices
+    studies = [side_plan for side_plan in side_plans.values() if side_plan.study]
     released = plan.training.epsilon_if_all_released
     if studies:
         delta = plan.training.delta
@@ -264,32 +265,16 @@ def plan_trainings(
     Raises: as :func:`make_plan`.
     """
     n_public = config.n_public or training_size(dataset, config.split)
-    fitted, groups = n_public, 1  # records that train: a search keeps some apart for scores
-    for one in CAPABILITIES:
-        fitted -= one.validation_rows(config, n_public)
-    if dataset.groupings:
-        groups = len(dataset.groupings[0].names)
-    sizes = PublicSizes(
-        fitted,
-        max(1, dataset.n_raw_inputs),
-        resolve_model(config.model, dataset.image_shape),
-        groups,
-        pool_size(dataset, config),
-    )
-    numbers = SettingsResolver(config, sizes)
-    schedule = make_schedule(numbers)
-    delta = config.delta or default_delta(n_public)
+    delta = config.delta or default_delta(n_public)  # of all training rows, those of scores, too
+    resolver = SettingsResolver(config, _public_sizes(config, dataset, n_public))
+    sizes = resolver.sizes
+    schedule = make_schedule(resolver)
     refuse_large_delta(delta, n_public)
-    shape = dataset.image_shape or (max(1, dataset.n_raw_inputs),)
-    refuse_large(sizes.model, shape, len(dataset.classes), config.hidden)
-    facts = own_model
-    if facts is None:
-        facts = known_facts(sizes.model, dataset.image_shape, len(dataset.classes), config.hidden)
-    arms = make_arms(numbers, schedule, delta, own_module=bool(facts.why_not_in_table))
+    facts = _model_facts(config, dataset, sizes, own_model)
+    arms = make_arms(resolver, schedule, delta, own_module=bool(facts.why_not_in_table))
     arms = tuple(_with_edges(arm, dataset) for arm in arms if takes_part(arm))
     if config.reads_rows and dataset.image_shape is not None:
         raise ConfigError("code of your own is given rows of a table, and these are images")
-    origins = dict(numbers.origins)
     plan = Plan(
         config=config,
         digest=dataset.digest,
@@ -304,25 +289,56 @@ def plan_trainings(
             delta=delta,
             seeds=config.seeds,
             repeats=config.repeats,
-            rules=origins,
+            rules=dict(resolver.origins),  # filled while the arms were made
             epsilon_if_all_released=_epsilon_of_everything(arms, config.seeds, delta),
             accountant=f"dp-accounting {version('dp-accounting')}",
         ),
         arms=arms,
         jobs=(),
-        notices=tuple(_notices(numbers, arms, facts)),
+        notices=tuple(_notices(resolver, arms, facts)),
         model_facts=facts,
         copies_together=dataset.records is not None,
-        unread=unread_settings(numbers, [(arm.method, _read(numbers, arm)) for arm in arms]),
+        unread=unread_settings(
+            resolver, [(arm.method, _numbers_used(resolver, arm)) for arm in arms]
+        ),
         study=study,
     )
     return replace(plan, jobs=_jobs(plan))
 
 
-def _with_edges(arm: Arm, dataset: Dataset) -> Arm:
-    """The arm, whose epsilon leaves out the edges of groups that were taken from the rows.
+def _public_sizes(config: AuditConfig, dataset: Dataset, n_public: int) -> PublicSizes:
+    """The sizes that default rules may read; ``n_public``: training rows of a split."""
+    fitted = n_public  # rows that train: a search keeps some of them apart for its scores
+    for one in CAPABILITIES:
+        fitted -= one.validation_rows(config, n_public)
+    return PublicSizes(
+        n_public=fitted,
+        columns=max(1, dataset.n_raw_inputs),
+        model=resolve_model(config.model, dataset.image_shape),
+        groups=len(dataset.groupings[0].names) if dataset.groupings else 1,
+        pool=pool_size(dataset, config),
+    )
 
-    They stand in the report, whichever method is trained.
+
+def _model_facts(
+    config: AuditConfig, dataset: Dataset, sizes: PublicSizes, own_model: ModelFacts | None
+) -> ModelFacts:
+    """What is known of the model before training; arguments as of :func:`make_plan`.
+
+    Raises:
+        ConfigError: The model has too many parameters.
+    """
+    shape = dataset.image_shape or (sizes.columns,)
+    refuse_large(sizes.model, shape, len(dataset.classes), config.hidden)
+    if own_model is not None:
+        return own_model
+    return known_facts(sizes.model, dataset.image_shape, len(dataset.classes), config.hidden)
+
+
+def _with_edges(arm: Arm, dataset: Dataset) -> Arm:
+    """The arm with a note that its epsilon leaves out edges of groups that rows decided.
+
+    Such edges, as quartiles, stand in the report, whichever method is trained.
     """
     edges = []
     for grouping in dataset.groupings:
@@ -340,52 +356,64 @@ def _jobs(plan: Plan) -> tuple[Job, ...]:
 
     A job's id is a hash of all that its training depends on, so a finished training is found by it.
     """
-    config, training = plan.config, plan.training
-    # An option whose type has no mark (`Effect`) changes trainings as it stands. Those that only
-    # plan a training enter by what the plan made of them, below; the rest change none.
-    data = config.model_dump(mode="json", exclude=marked(type(config), *Effect))
+    config = plan.config
     code = {modules: code_digest(modules) for modules in set(map(_modules, plan.arms))}
     identities = {}
     for arm in plan.arms:
-        if arm.capability:
-            identities[arm.key] = capability(arm.capability).identity(config, arm, training.delta)
+        identities[arm.key] = _identity_at_every_seed(plan, arm, code[_modules(arm)])
     jobs: list[Job] = []
     for seed in range(config.seed, config.seed + config.seeds):
-        ids: dict[str, str] = {}
+        ids: dict[str, str] = {}  # key of an arm -> id of its job at this seed
         for arm in plan.arms:
-            spec, event = find(arm.method), arm.privacy.event
-            source = ids.get(arm.source) if arm.source else None
-            identity: dict[str, object] = {
-                "digest": plan.digest,
-                "data": data,
-                "model": training.model,
-                "schedule": [training.n_public, training.steps_per_epoch, training.epochs],
-                "arm": arm.key,
-                "trainer": arm.trainer,
-                "code": code[_modules(arm)],
-                "settings": dict(arm.settings),
-                "event": [event.effective_noise_multiplier, training.delta] if event else None,
-                "seed": seed,
-                "repeats": arm.repeats,
-                "source": source,
-            }
-            if Need.PUBLIC_POOL in spec.needs and training.public_data:
-                identity["pool"] = training.public_data
-            if plan.copies_together:
-                identity["copies"] = "together"
-            if plan.study:
-                identity["study"] = plan.study
-            if plan.model_facts.digest:
-                identity["own_model"] = plan.model_facts.digest
-            if arm.search:
-                identity["search"] = arm.search.to_json()
-            if arm.key in identities:
-                identity |= identities[arm.key]
+            source = ids.get(arm.source) if arm.source else None  # arms that read others come later
+            identity = {**identities[arm.key], "seed": seed, "source": source}
+            if arm.capability:
                 # At the first seed the user's own code may be run twice, to see if it repeats.
                 identity["is_first"] = seed == config.seed
             ids[arm.key] = job_id(identity)
             jobs.append(Job(ids[arm.key], arm.key, seed, arm.repeats, source))
     return tuple(jobs)
+
+
+def _identity_at_every_seed(plan: Plan, arm: Arm, code: str) -> dict[str, object]:
+    """All that an arm's trainings depend on, beside the seed and the job whose result they read.
+
+    It is JSON-ready and enters the hash that is a job's id. So no training that is stored is found
+    any more when a name or a value changes here.
+
+    Args:
+        plan, arm: What is trained.
+        code: Digest of the code that trains it.
+    """
+    config, training, event = plan.config, plan.training, arm.privacy.event
+    # An option whose type has no mark (`Effect`) changes trainings as it stands. Those that only
+    # plan a training enter by what the plan made of them, below; the rest change none.
+    unmarked = config.model_dump(mode="json", exclude=marked(type(config), *Effect))
+    identity: dict[str, object] = {
+        "digest": plan.digest,
+        "data": unmarked,
+        "model": training.model,
+        "schedule": [training.n_public, training.steps_per_epoch, training.epochs],
+        "arm": arm.key,
+        "trainer": arm.trainer,
+        "code": code,
+        "settings": dict(arm.settings),
+        "event": [event.effective_noise_multiplier, training.delta] if event else None,
+        "repeats": arm.repeats,
+    }
+    if Need.PUBLIC_POOL in find(arm.method).needs and training.public_data:
+        identity["pool"] = training.public_data
+    if plan.copies_together:
+        identity["copies"] = "together"
+    if plan.study:
+        identity["study"] = plan.study
+    if plan.model_facts.digest:
+        identity["own_model"] = plan.model_facts.digest
+    if arm.search:
+        identity["search"] = arm.search.to_json()
+    if arm.capability:
+        identity |= capability(arm.capability).identity(config, arm, training.delta)
+    return identity
 
 
 def _modules(arm: Arm) -> frozenset[str]:
@@ -402,16 +430,23 @@ def _epsilon_of_everything(
 ) -> float | None:
     """Epsilon of publishing every private model of the audit and of its studies.
 
-    None where that is not accounted for: without a private arm and with a search. Arms of one seed
-    whose first repeat trains on the same Poisson samples make one joint release per step; all other
-    runs have samples of their own and compose.
+    Arms of one seed whose first repeat trains on the same Poisson samples make one joint release
+    per step; all other runs have samples of their own and compose. Source: docs/methods.md 2.5.
+
+    Args:
+        arms, seeds: Of the audit: what is trained at each seed, and at how many.
+        delta: At which epsilon is computed.
+        studies: Plans of the studies beside it.
+
+    Returns:
+        Epsilon; None without a private arm, and with a search, for which it is not accounted.
     """
     audits = [(arms, seeds)]
     for study in studies:
         audits.append((study.arms, study.config.seeds))
-    runs: list[tuple[PrivacyEvent, int]] = []
+    runs: list[tuple[PrivacyEvent, int]] = []  # an event, and how often it happens
     for trained, n_seeds in audits:
-        shared: list[SampledGaussian] = []
+        shared: list[SampledGaussian] = []  # of the arms that train on the same samples
         separate: list[tuple[PrivacyEvent, int]] = []
         for arm in trained:
             # The k-th candidates of all arms train on the same samples, but a search is charged as
@@ -423,8 +458,8 @@ def _epsilon_of_everything(
                 continue
             if arm.shares_samples and isinstance(event, SampledGaussian):
                 shared.append(event)
-            # Runs with samples of their own: the first repeat of an arm that shares is in the
-            # joint.
+            # Runs with samples of their own: all repeats, less the first of an arm that shares
+            # (`shares_samples` counts as 1), which is in the joint event.
             alone = (arm.repeats - arm.shares_samples) * n_seeds
             if alone:
                 separate.append((event, alone))
@@ -437,7 +472,7 @@ def _epsilon_of_everything(
 
 
 def _notices(
-    numbers: SettingsResolver, arms: tuple[Arm, ...], facts: ModelFacts
+    resolver: SettingsResolver, arms: tuple[Arm, ...], facts: ModelFacts
 ) -> Iterator[Message]:
     """What a reader of a plan must know.
 
@@ -446,30 +481,33 @@ def _notices(
     """
     if facts.why_copied:
         yield ModelCopied(facts.copied, facts.why_copied)
-    for name, why in numbers.omitted.items():
+    for name, why in resolver.omitted.items():
         yield MethodLeftOut(name, why)
     epsilons = {}
     for arm in arms:
         if arm.privacy.headline is not None:
             epsilons[arm.key] = arm.privacy.headline
     is_unequal = len(set(map(shown_up, epsilons.values()))) > 1
-    if numbers.config.noise_multiplier is not None and is_unequal:
+    if resolver.config.noise_multiplier is not None and is_unequal:
         yield UnequalEpsilon(tuple(epsilons.items()))
-    seeds = numbers.config.seeds
-    if seeds < 5 and not (numbers.config.has_given_synthetic and seeds == 1):
+    seeds = resolver.config.seeds
+    if seeds < 5 and not (resolver.config.has_given_synthetic and seeds == 1):
         yield FewSeeds(seeds)
 
 
-def _read(numbers: SettingsResolver, arm: Arm) -> list[str]:
-    """Names of the numbers that an arm trains with; one that is 0 though another is given is none.
+def _numbers_used(resolver: SettingsResolver, arm: Arm) -> list[str]:
+    """Names of the settings of which the arm trains with the number that ``--settings`` gives.
 
-    The default form has 0 in place of a number that its model has no use for.
+    A default form has 0 in place of a number that means nothing for its model and bound
+    (``Setting.applies``). Where another number was given for that, the arm does not use it.
     """
-    given = numbers.own(find(arm.method))
+    spec = find(arm.method)
+    given = resolver.given(spec)
     names = []
     for name, value in arm.settings.items():
-        setting = find(arm.method).settings.get(name)
-        is_fixed = not arm.variant and setting is not None and setting.applies is not None
-        if not is_fixed or given.get(name, value) == value:
-            names.append(name)
+        setting = spec.settings.get(name)
+        may_be_replaced = not arm.variant and setting is not None and setting.applies is not None
+        if may_be_replaced and given.get(name, value) != value:
+            continue
+        names.append(name)
     return names

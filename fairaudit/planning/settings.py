@@ -3,7 +3,7 @@
 Given settings are checked: they exist, lie in their ranges, and some training reads them.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fairaudit.config.options import AuditConfig
@@ -12,7 +12,7 @@ from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import SCHEDULE_RULES, PublicSizes
 from fairaudit.methods.spec import MethodSpec
 
-Place = tuple[str, str]  # a setting of a method: (method, setting)
+Place = tuple[str, str]  # of a number in ``--settings METHOD.SETTING=VALUE``: (METHOD, SETTING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +51,16 @@ class SettingsResolver:
         self.origins[name] = rule.text
         return rule.value(self.sizes)
 
-    def own(self, spec: MethodSpec) -> dict[str, float]:
-        """The numbers of ``--settings`` for the method, name -> value.
+    def given(self, spec: MethodSpec) -> dict[str, float]:
+        """The numbers that ``--settings`` gives for the method: setting -> value.
 
-        A control, an ablation and a reference first take those of the method that they belong to
-        (``spec.model``); settings that name them replace these.
+        A control, an ablation and a reference take those of the method that they belong to
+        (``spec.model``, the name of a method); a number that names them themselves replaces these.
         """
         merged: dict[str, float] = {}
-        for key in (spec.model, spec.name):
+        for method in (spec.model, spec.name):  # in this order, so that the second one replaces
             for name, values in self.config.settings.items():
-                if find(name).name == key:
+                if find(name).name == method:  # `name` may be an alias
                     merged |= values
         return merged
 
@@ -81,82 +81,77 @@ class SettingsResolver:
         return float(value)
 
 
-def check_settings(numbers: SettingsResolver) -> None:
-    """Refuse a given setting that does not exist or is out of its range, its method trained or not.
+def check_settings(resolver: SettingsResolver) -> None:
+    """Refuse a number of ``--settings`` that does not exist or is out of its range.
+
+    Numbers of methods that are not trained are checked, too.
 
     Raises:
         ConfigError: That, or one setting is given twice, under two names of its method.
     """
-    seen: dict[tuple[str, str], str] = {}  # canonical method, setting -> the method's name as given
-    for name, values in numbers.config.settings.items():
-        spec = find(name)
-        model = find(spec.model) if spec.model else spec
-        names = tuple(dict.fromkeys((*spec.known_settings, *model.known_settings)))
+    names_given: dict[Place, str] = {}  # place by the method's own name -> the method as given
+    for given_name, values in resolver.config.settings.items():
+        spec = find(given_name)
+        parent = find(spec.model) if spec.model else spec  # whose settings a control takes, too
+        known = tuple(dict.fromkeys((*spec.known_settings, *parent.known_settings)))
         for setting, value in values.items():
-            if setting not in names:
+            if setting not in known:
                 raise ConfigError(
                     f"method {spec.name!r} has no setting {setting!r}",
-                    hint=did_you_mean(setting, names),
+                    hint=did_you_mean(setting, known),
                 )
-            if seen.setdefault((spec.name, setting), name) != name:
+            first_name = names_given.setdefault((spec.name, setting), given_name)
+            if first_name != given_name:
                 raise ConfigError(
-                    f"{name}.{setting} and {seen[spec.name, setting]}.{setting} say the same twice",
+                    f"{given_name}.{setting} and {first_name}.{setting} say the same twice",
                     hint="give one of them",
                 )
-            numbers.checked(spec if setting in spec.known_settings else model, setting, value)
+            resolver.checked(spec if setting in spec.known_settings else parent, setting, value)
 
 
 def unread_settings(
-    numbers: SettingsResolver, trained: Iterable[tuple[str, Iterable[str]]]
+    resolver: SettingsResolver, trained: Iterable[tuple[str, Iterable[str]]]
 ) -> dict[Place, str]:
-    """Numbers of ``--settings`` that no training reads, each with the reason.
+    """The numbers of ``--settings`` that no arm of the plan trains with, each with the reason.
 
     Args:
-        numbers: Holds the settings that were given.
-        trained: Of each arm, its method's name and the names of its settings.
+        resolver: Its options hold the numbers that were given.
+        trained: Of each arm, its method's name and the names of the numbers that it trains with.
 
     Returns:
-        (method as given, setting) -> why nothing reads it.
+        (METHOD as it was given, SETTING) -> why no arm reads this number.
     """
     read: set[Place] = set()
     for method, settings in trained:
-        read.update(_places_read(find(method), settings))
+        read |= _places_read(find(method), settings)
+    methods_read = {method for method, _ in read}
     unread: dict[Place, str] = {}
-    for given, values in numbers.config.settings.items():
-        method = find(given).name
-        for name in values:
-            if (method, name) not in read:
-                unread[given, name] = _why_unread(method, read, numbers.omitted)
+    for given_name, values in resolver.config.settings.items():
+        method = find(given_name).name  # `given_name` may be an alias
+        if method in methods_read:
+            reason = "no form that is trained reads it"
+        elif method in resolver.omitted:
+            reason = f"{method} is not trained: {resolver.omitted[method]}"
+        else:
+            reason = f"{method} is not trained"
+        for setting in values:
+            if (method, setting) not in read:
+                unread[given_name, setting] = reason
     return unread
 
 
-def _why_unread(method: str, read: Collection[Place], omitted: Mapping[str, str]) -> str:
-    """Why no training reads a number that is given for a method.
+def _places_read(spec: MethodSpec, settings: Iterable[str]) -> set[Place]:
+    """The places in ``--settings`` from which an arm of this method takes its numbers.
+
+    They stand below the method's own name, and below that of the method that a control, an ablation
+    or a reference takes its settings from (``spec.model``).
 
     Args:
-        method: The method.
-        read: Every place where a training looks for a number.
-        omitted: Method that ``--method all`` leaves out -> why.
+        spec: The arm's method.
+        settings: Names of the numbers that the arm trains with.
     """
-    if any(of_method == method for of_method, _ in read):
-        return "no form that is trained reads it"
-    if method in omitted:
-        return f"{method} is not trained: {omitted[method]}"
-    return f"{method} is not trained"
-
-
-def _places_read(spec: MethodSpec, settings: Iterable[str]) -> Iterator[Place]:
-    """Where a training of this method looks for its numbers in ``--settings``.
-
-    Under its own name, and under that of the method whose settings it takes.
-
-    Args:
-        spec: The method.
-        settings: Names of the arm's numbers.
-    """
-    names = {*settings, *spec.conversions}
+    names = {*settings, *spec.conversions}  # a number may be given by another name of it
     if spec.control_of:  # its step is scaled by the threshold of the method that it controls
         names.add("threshold")
-    for method in filter(None, (spec.name, spec.model)):
-        for name in names:
-            yield method, name
+    methods = [spec.name, spec.model] if spec.model else [spec.name]
+    return {(method, name) for method in methods for name in names}

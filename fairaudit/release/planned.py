@@ -368,7 +368,7 @@ class Stored(ArmDraft):
                 hint="run the audit again",
             )
         settings = {
-            name: self.numbers.checked(self.spec, name, value)
+            name: self.resolver.checked(self.spec, name, value)
             for name, value in self.stored.items()
         }
         refuse_noisy_counts(self.spec, settings, self.schedule)

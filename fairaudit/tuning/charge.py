@@ -139,7 +139,7 @@ def _coordinates(draft: ArmDraft, settings: Mapping[str, float]) -> dict[str, Co
             setting = spec.settings[name]
             high = setting.high
             if isinstance(high, Rule):  # it depends on the sizes of the data
-                high = high.value(draft.numbers.sizes)
+                high = high.value(draft.resolver.sizes)
             coordinates[name] = _around(
                 settings[name], search, setting.low, high, whole=setting.whole
             )

@@ -65,7 +65,7 @@ class Draft(ArmDraft):
     """Of the settings of a table, whatever the epsilon."""
 
     def settings(self, target):
-        return dict(self.numbers.given)
+        return dict(self.resolver.given)
 
 
 def tuning(method, trials=20, base=None, goal="accuracy", **given):
