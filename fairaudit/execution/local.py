@@ -53,12 +53,12 @@ _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _STARTING = threading.RLock()
 
 # glibc returns freed blocks of the size of a batch to the kernel and has to map them again at the
-# next step, which takes most of the time of a small step. Parameter of mallopt -> bytes.
+# next step, which takes most of the time of a small step. Parameter of mallopt(3) -> bytes.
 _MALLOC_THRESHOLDS = {
-    -3: 2**30,
-    -1: 2**31 - 1,
-    -2: 2**26,
-}  # mmap threshold, trim threshold, top pad
+    -3: 2**30,  # M_MMAP_THRESHOLD: smaller blocks come from the heap
+    -1: 2**31 - 1,  # M_TRIM_THRESHOLD: so much free memory the heap keeps
+    -2: 2**26,  # M_TOP_PAD: the heap grows by so much more than is asked for
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class Pool(Generic[Task, Answer]):
             TrainingError: No process could be started.
         """
         worker = self._idle.pop(number)
-        if worker is None:
+        if worker is None:  # its process was never started, or died
             warm_up(self._preload)  # `_fork` alone would start a server that sees Ctrl-C
             try:
                 worker = _fork(self._serve)

@@ -28,7 +28,7 @@ def examine(config: AuditConfig, inputs: Shared[Inputs]) -> ModelFacts:
     """
     with Pool(functools.partial(_examine_here, inputs), 1) as pool:
         pool.give(0, config)
-        ((_, answer),) = pool.wait()
+        ((_, answer),) = pool.wait()  # of the one worker
     if isinstance(answer, Died):
         raise TrainingError("the process died in which the model was made", hint="out of memory?")
     if isinstance(answer, Raised):

@@ -116,8 +116,9 @@ def execute(
                 task = board.take(number)
                 if task is not None:
                     executor.give(number, task)
-            idle = board.waiting and executor.idle and not board.running
-            assert not idle, "a job reads the result of a job that is not in the plan"
+            # With idle workers and nothing running, a job that still waits would wait for ever.
+            is_stuck = bool(board.waiting and executor.idle and not board.running)
+            assert not is_stuck, "a job reads the result of a job that is not in the plan"
             for number, answer in executor.wait():
                 board.settle(number, answer)
     return board.results()
@@ -165,10 +166,10 @@ class _Board:
                 ready.append(job)
         if not ready:
             return None
-        last = self.last_seed.pop(worker, None)
-        others = self.last_seed.values()
-        # min() keeps the plan's order among equals.
-        job = min(ready, key=lambda job: (job.seed != last, job.seed in others))
+        own_seed = self.last_seed.pop(worker, None)
+        seeds_of_others = self.last_seed.values()
+        # False sorts before True, and min() keeps the plan's order among equals.
+        job = min(ready, key=lambda job: (job.seed != own_seed, job.seed in seeds_of_others))
         del self.waiting[job.id]
         self.running[worker] = job
         self.last_seed[worker] = job.seed

@@ -67,7 +67,9 @@ def prepare_seed(plan: Plan, seed: int, inputs: Shared[Inputs], *, by_pool: bool
     return _prepared(_Key(inputs, plan.config, plan.study), seed, by_pool)
 
 
-@lru_cache(maxsize=2)  # jobs come seed by seed; more would cost memory where records are images
+# Jobs come seed by seed, with the student pool or without it: two results are enough. More would
+# cost memory where records are images.
+@lru_cache(maxsize=2)
 def _prepared(key: _Key, seed: int, by_pool: bool) -> SeedData:
     """The work of :func:`prepare_seed`, with arguments that a cache can compare."""
     inputs = key.inputs.value
@@ -98,22 +100,26 @@ def prepare_rows(
     is_flat = images is not None and not sees_images(resolve_model(config.model, images))
     if by_pool:
         assert pool_encoder is not None, "the data were shared for methods without a student pool"
-        encoded, students, of_students = pool_encoder.encode(split, queries)
+        encoded, students, student_groups = pool_encoder.encode(split, queries)
         if is_flat:
             students = _flattened(students)
-        groups = None if of_students is None else torch.from_numpy(of_students)
+        groups = None if student_groups is None else torch.from_numpy(student_groups)
         public = PublicPool(students, groups)
     else:
         encoded = encoder.encode(split)
     if is_flat:
         encoded = replace(encoded, train=_flattened(encoded.train), test=_flattened(encoded.test))
-    first, train, rows = dataset.groupings[0], encoded.split.train, encoded.train
+    inputs_of_train, rows = encoded.train, encoded.split.train
+    grouping = dataset.groupings[0]  # the first one steers splits and methods that read groups
     pool = TrainingPool(
-        rows if isinstance(rows, DecodedRows) else torch.from_numpy(rows[:]),
-        torch.from_numpy(dataset.labels[train]),
-        torch.from_numpy(first.groups[train]),
+        # A pool decodes the rows of a table batch by batch; images are in memory.
+        inputs_of_train
+        if isinstance(inputs_of_train, DecodedRows)
+        else torch.from_numpy(inputs_of_train[:]),
+        torch.from_numpy(dataset.labels[rows]),
+        torch.from_numpy(grouping.groups[rows]),
         n_classes=len(dataset.classes),
-        n_groups=len(first.names),
+        n_groups=len(grouping.names),
     )
     return SeedData(dataset, encoded, pool, public)
 

@@ -6,7 +6,6 @@ gives a gradient that it does not clip. Both have the arm's start, batches, lear
 optimizer, and neither is private. Source: docs/methods.md 7.1.
 """
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -41,27 +40,29 @@ def train_twins(
         ``step.NAME`` of the second, where it was trained. Facts: under ``step`` the
         :class:`StepTwin` that says what became of the second.
     """
-    task = replace(task, checkpoints=())
+    task = replace(task, checkpoints=())  # nothing is read of a twin's steps
     if arm.search is not None:
         arrays, kind = arm.search.train_twins(arm, method, task, prepared)
         return arrays, {STEP_FACT: kind}
-    quiet = noiseless(arm, task)
-    without = method.fit(quiet, [FactorOfStep()])
-    assert without.event is None, f"the twin of {arm.key} released {without.event}"
-    arrays = named(WITHOUT_NOISE, outcome(quiet, without, prepared))
-    stepping = task_of_steps_alone(arm, method, task, without)
-    if stepping is None:
+    first_task = noiseless(arm, task)
+    first = method.fit(first_task, [FactorOfStep()])
+    assert first.event is None, f"the twin of {arm.key} released {first.event}"
+    arrays = named(WITHOUT_NOISE, outcome(first_task, first, prepared))
+    second_task = task_of_steps_alone(arm, method, task, first)
+    if second_task is None:
         return arrays, {STEP_FACT: StepTwin.NONE}
-    alone, kind = StepsAlone(method), StepTwin.NONE
+    steps_alone = StepsAlone(method)
     # With the reference's batches and its length of step, the steps alone are the reference, which
     # is trained already.
     has_its_batches = set(task.sampling) == {"shared"}
-    if has_its_batches and alone.takes_steps_of(stepping, reference_rate):
+    if has_its_batches and steps_alone.takes_steps_of(second_task, reference_rate):
         return arrays, {STEP_FACT: StepTwin.REFERENCE}
-    with contextlib.suppress(DivergedError):  # without clipping it may diverge
-        arrays |= named(STEP_FACT, outcome(stepping, alone.fit(stepping, []), prepared))
-        kind = StepTwin.TRAINED
-    return arrays, {STEP_FACT: kind}
+    try:
+        second = steps_alone.fit(second_task, [])
+        arrays |= named(STEP_FACT, outcome(second_task, second, prepared))
+    except DivergedError:  # as steps may that are not clipped: the cost is then split in two parts
+        return arrays, {STEP_FACT: StepTwin.NONE}
+    return arrays, {STEP_FACT: StepTwin.TRAINED}
 
 
 def task_of_steps_alone(
@@ -79,7 +80,7 @@ def task_of_steps_alone(
     """
     if find(arm.method).is_normalised or not isinstance(method, GradientMethod):
         return None
-    factors = first.trace.stacked()[FACTOR][1].float().numpy()
+    factors = first.trace.stacked()[FACTOR][1].float().numpy()  # of every step and repeat
     if not np.isfinite(factors).all():
         return None
     return replace(task, source={**task.source, FACTOR: factors})

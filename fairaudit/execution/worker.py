@@ -6,14 +6,16 @@ model does.
 
 import hashlib
 import importlib
+import math
 import time
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairaudit.capabilities.installed import capability
 from fairaudit.config.model_names import has_linear_baseline, is_factory
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.inputs.shared import Inputs
 from fairaudit.data.inputs.spool import Shared
 from fairaudit.diagnostics import causes, misalignment
@@ -55,9 +57,9 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
     Raises:
         TrainingError: The training diverged, or the user's own code or model failed.
     """
-    plan = plan.side_plans.get(
-        job.way, plan
-    )  # a job of a plan beside the audit's is trained by that
+    # A job of a plan beside the audit's is trained by that plan. Of the audit's own jobs ``way`` is
+    # "", which names none.
+    plan = plan.side_plans.get(job.way, plan)
     began = time.perf_counter()
     # Gradients of records that are predicted well become denormal float32 numbers, which a
     # processor handles several times more slowly; they are taken for 0.
@@ -69,24 +71,39 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
     spec = find(arm.method)
     prepared = prepare_seed(plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in spec.needs)
     arrays, of_training = _train(plan, job, arm, prepared, source)
-    dataset, split = prepared.dataset, prepared.encoded.split
-    # The arm's own job holds its twins'; a study its own, unless code of the user's trains it.
+    # Which rows were tested: twins are read beside their arm's own job, which says it; a study
+    # keeps its rows in arrays of its own, unless code of the user's trains it.
     if not job.is_twins and (not plan.study or arm.capability):
-        counts = np.bincount(dataset.labels[split.train], minlength=len(dataset.classes))
-        arrays = {"test_rows": split.test, "train_classes": counts.astype(np.int64), **arrays}
-    # `first` [N]: of each row the index of its first identical row; None where that is not known.
-    encoded, first = prepared.encoded, dataset.duplicate_of
+        arrays = {**_rows_of_split(prepared), **arrays}
+    seconds = time.perf_counter() - began
+    facts = {**_facts_of_data(prepared), **of_training, "seconds": seconds}
+    return JobResult(job.id, arrays, facts)
+
+
+def _rows_of_split(prepared: SeedData) -> dict[str, Array]:
+    """Places of the test rows in the dataset, [n], and training rows of each class, [Y]."""
+    dataset, split = prepared.dataset, prepared.encoded.split
+    counts = np.bincount(dataset.labels[split.train], minlength=len(dataset.classes))
+    return {"test_rows": split.test, "train_classes": counts.astype(np.int64)}
+
+
+def _facts_of_data(prepared: SeedData) -> dict[str, object]:
+    """What the report says of a seed's data: sizes, inputs, what was fitted, doubles (JSON-ready).
+
+    ``duplicates_across_split`` counts the test rows that are equal to a training row.
+    """
+    encoded, dataset = prepared.encoded, prepared.dataset
     facts: dict[str, object] = {
         "n_train": len(encoded.split.train),
         "inputs": list(encoded.names),
         "fitted": list(encoded.fitted),
         "merged": dict(encoded.merged),
     }
-    if first is not None:
+    first = dataset.duplicate_of  # [N], of each row the index of its first identical row
+    if first is not None:  # None: not known
         is_double = np.isin(first[encoded.split.test], first[encoded.split.train])
         facts["duplicates_across_split"] = int(is_double.sum())
-    facts |= {**of_training, "seconds": time.perf_counter() - began}
-    return JobResult(job.id, arrays, facts)
+    return facts
 
 
 def _train(
@@ -94,7 +111,7 @@ def _train(
 ) -> JobContent:
     """Train a job by whoever trains it, and keep what is read of such a training.
 
-    Code that options name is trained by its capability, and candidates of a search by the search.
+    Code that options name is run by its capability, and a search trains its candidates itself.
     All else is trained by the arm's method: its twins, a training of a study, an arm of the audit.
 
     Args:
@@ -105,6 +122,7 @@ def _train(
     if arm.capability:
         return capability(arm.capability).train(plan, job, arm, prepared)
     method = method_of(arm)
+    # A search has no source to read: each of its candidates is a training of its own.
     task = task_of(plan, job, arm, prepared, None if arm.search else source)
     if job.is_twins:
         rate = plan.arm(REFERENCE).settings["learning_rate"]
@@ -153,9 +171,9 @@ def _train_and_read(
         "params_sha256": hashlib.sha256(trained.parameters.numpy().tobytes()).hexdigest(),
         "parameters": trained.network.n_parameters,
     }
-    # Beside it the report judges whether the reference is undertrained.
-    is_fair = has_linear_baseline(plan.training.model, prepared.dataset.image_shape)
-    if arm.method == REFERENCE and is_fair:
+    # By a linear model's accuracy the report judges whether the reference is undertrained.
+    has_baseline = has_linear_baseline(plan.training.model, prepared.dataset.image_shape)
+    if arm.method == REFERENCE and has_baseline:
         facts["sklearn_baseline"] = _baseline(prepared)
     return arrays, facts
 
@@ -186,34 +204,40 @@ def _readings_of_method(
 def _readings_at_checkpoints(
     plan: Plan, method: Method, task: Task, trained: TrainedReplicates, prepared: SeedData
 ) -> dict[str, Array]:
-    """What the steps did to each group, and with ``--diagnostics full`` why; with their steps.
+    """Readings of the steps at which checkpoints were kept, and the numbers of these steps.
 
-    Nothing where no checkpoint was kept.
+    They are gradient misalignment and what the step adds to each group's loss, named as
+    ``results/steps.py`` says; with ``--diagnostics full`` also ``cause.NAME`` (norms, curvature,
+    correlates). Without a checkpoint the result is empty.
     """
-    turned: dict[str, Tensor] = {}
-    why: dict[str, Tensor] = {}
-    if trained.checkpoints:
-        amount = plan.amount_read(len(trained.checkpoints))
-        turned = misalignment.read(method, task, trained, _cuts(prepared), amount)
+    if not trained.checkpoints:
+        return {}
+    amount = plan.amount_read(len(trained.checkpoints))
+    of_steps = misalignment.read(method, task, trained, _rows_by_grouping(prepared), amount)
+    of_causes: dict[str, Tensor] = {}
     if plan.config.diagnostics == "full":
-        why = causes.read(method, task, trained)
+        of_causes = causes.read(method, task, trained)
+    arrays: dict[str, Array] = {name: value.numpy() for name, value in of_steps.items()}
+    arrays |= {f"cause.{name}": value.numpy() for name, value in of_causes.items()}
     steps = np.asarray([checkpoint.step for checkpoint in trained.checkpoints], dtype=np.int64)
-    arrays: dict[str, Array] = {name: value.numpy() for name, value in turned.items()}
-    arrays |= {f"cause.{name}": value.numpy() for name, value in why.items()}
-    if turned:
+    if of_steps:
         arrays[STEPS] = steps
-    if why:
+    if of_causes:
         arrays["cause_steps"] = steps
     return arrays
 
 
 def _series(trained: TrainedReplicates) -> dict[str, Array]:
-    """Series over the steps as ``trace.NAME`` with ``trace_steps.NAME``, and what sums one up."""
+    """What the training recorded over its steps: each series as ``trace.NAME``, float32 [T, R, ..].
+
+    Its steps are ``trace_steps.NAME`` [T]. Of a rule that clips groups differently there is also
+    ``reading.group_noise_multiplier`` [K], the mean noise multiplier of each group.
+    """
     arrays: dict[str, Array] = {}
-    series = trained.trace.stacked()
+    series = trained.trace.stacked()  # name -> steps [T], values [T, R, ..]
     name = "group_noise_multiplier"
-    if name in series and trained.event is not None:  # the rule clips groups differently
-        # [K], the mean over steps and repeats of [T, R, K].
+    if name in series and trained.event is not None:  # without noise it says nothing
+        # The mean over steps and repeats of [T, R, K].
         arrays[f"reading.{name}"] = series[name][1].double().numpy().mean((0, 1))
     for name, (steps, values) in series.items():
         arrays[f"trace.{name}"] = values.to(torch.float32).contiguous().numpy()
@@ -222,23 +246,26 @@ def _series(trained: TrainedReplicates) -> dict[str, Array]:
 
 
 def _baseline(prepared: SeedData) -> dict[str, float]:
-    """How a standard library's logistic regression does on the seed's rows."""
+    """How scikit-learn's logistic regression does on the seed's rows.
+
+    Of records that are not in memory it is given every k-th, at most ``BASELINE_ROWS`` of a side.
+    """
     encoded, labels = prepared.encoded, prepared.dataset.labels
-    every = [slice(None)] * 2
-    if not isinstance(encoded.train, np.ndarray):  # not in memory: every k-th record
-        thinned = (-(-len(rows) // BASELINE_ROWS) for rows in (encoded.train, encoded.test))
-        every = [slice(None, None, step) for step in thinned]
+    train, test = slice(None), slice(None)
+    if not isinstance(encoded.train, np.ndarray):
+        train = slice(None, None, math.ceil(len(encoded.train) / BASELINE_ROWS))
+        test = slice(None, None, math.ceil(len(encoded.test) / BASELINE_ROWS))
     return logistic_baseline(
-        encoded.train[every[0]],
-        labels[encoded.split.train[every[0]]],
-        encoded.test[every[1]],
-        labels[encoded.split.test[every[1]]],
+        encoded.train[train],
+        labels[encoded.split.train[train]],
+        encoded.test[test],
+        labels[encoded.split.test[test]],
         len(prepared.dataset.classes),
     )
 
 
-def _cuts(prepared: SeedData) -> list[misalignment.Cut]:
-    """The training rows of a seed, cut by every grouping of the audit."""
+def _rows_by_grouping(prepared: SeedData) -> list[misalignment.Cut]:
+    """The training rows of a seed, divided into groups by each grouping of the audit."""
     rows = prepared.encoded.split.train
     cuts = []
     for number, grouping in enumerate(prepared.dataset.groupings):
@@ -247,7 +274,10 @@ def _cuts(prepared: SeedData) -> list[misalignment.Cut]:
 
 
 def _assert_as_planned(arm: Arm, trained: TrainedReplicates) -> None:
-    """Assert that the training released what the plan computed the arm's epsilon for."""
+    """Assert that the training released what the plan computed the arm's epsilon for.
+
+    A published form has no planned event: no epsilon is stated for it.
+    """
     assert trained.event == arm.privacy.event or not arm.privacy.event, (
         f"{arm.key} did {trained.event}, planned {arm.privacy.event}"
     )
@@ -264,16 +294,12 @@ def task_of(plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResul
         source: Result of the arm that a control reads; None: it reads none.
 
     Raises:
-        TrainingError: The user's own model cannot be made.
+        TrainingError: The user's own model cannot be made, or memory cannot hold the checkpoints.
     """
     schedule, config = plan.training, plan.config
-    try:
-        model = start_model(config, prepared.pool, job.seed, prepared.encoded.columns)
-        if is_factory(config.model):
-            record = prepared.pool.gather(torch.zeros(1, dtype=torch.int64), None).inputs
-            check_outputs(config.model, model, record, prepared.pool.n_classes)
-    except ConfigError as error:  # a user's factory may fail at one seed alone
-        raise TrainingError(error.message, error.hint) from error
+    model = _model_at_start(config, job.seed, prepared)
+    parameters = sum(p.numel() for p in model.parameters())
+    # Names of the streams that batches are drawn from, one for each repeat.
     sampling = [f"{arm.key}/{repeat}" for repeat in range(job.repeats)]
     if arm.shares_samples:  # the first repeat trains on the reference's batches
         sampling[0] = "shared"
@@ -281,16 +307,6 @@ def task_of(plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResul
     if source is not None and arm.source is not None:
         name = find(arm.method).source_series
         released[name] = source.arrays[f"trace.{name}"]
-    budget = DEFAULT_BUDGET
-    if config.memory is not None:
-        budget = config.memory * 2**20
-    parameters = job.repeats * sum(p.numel() for p in model.parameters())
-    checkpoints: tuple[int, ...] = ()  # that are read after training
-    if config.diagnostics == "full":
-        checkpoints = schedule.kept(config.diagnostics_every)
-        refuse_too_many(len(checkpoints), parameters)
-    elif arm.reference is not None and arm.search is None:
-        checkpoints = plan.amount_read(kept_at_once(parameters)).steps
     return Task(
         arm=arm.key,
         seed=job.seed,
@@ -304,9 +320,45 @@ def task_of(plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResul
         n_public=schedule.n_public,
         sampling=sampling,
         source=released,
-        budget=budget,
+        budget=DEFAULT_BUDGET if config.memory is None else config.memory * 2**20,  # MiB to bytes
         public=prepared.public,
         records=prepared.encoded.split.train,
         device=find_device(config.device),
-        checkpoints=checkpoints,
+        checkpoints=_steps_to_keep(plan, arm, job.repeats * parameters),
     )
+
+
+def _model_at_start(config: AuditConfig, seed: int, prepared: SeedData) -> nn.Module:
+    """The model with its initial parameters; a user's own is tried on one record.
+
+    Raises:
+        TrainingError: The user's own model cannot be made, or has other outputs than classes.
+    """
+    try:
+        model = start_model(config, prepared.pool, seed, prepared.encoded.columns)
+        if is_factory(config.model):
+            record = prepared.pool.gather(torch.zeros(1, dtype=torch.int64), None).inputs
+            check_outputs(config.model, model, record, prepared.pool.n_classes)
+    except ConfigError as error:  # a factory may fail at one seed alone, which is no wrong option
+        raise TrainingError(error.message, error.hint) from error
+    return model
+
+
+def _steps_to_keep(plan: Plan, arm: Arm, parameters: int) -> tuple[int, ...]:
+    """The steps at which parameters are kept, to be read after the training; ascending.
+
+    Args:
+        plan, arm: What is trained, and with which ``--diagnostics``.
+        parameters: How many one checkpoint holds, of all repeats together.
+
+    Raises:
+        TrainingError: ``--diagnostics full`` asks for more checkpoints than memory holds.
+    """
+    config = plan.config
+    if config.diagnostics == "full":
+        steps = plan.training.kept(config.diagnostics_every)
+        refuse_too_many(len(steps), parameters)
+        return steps
+    if arm.reference is None or arm.search is not None:  # a reference, or candidates of a search
+        return ()
+    return plan.amount_read(kept_at_once(parameters)).steps
