@@ -1,6 +1,6 @@
 """One method of an audit against another, from the trainings that the audit kept."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from fairaudit.analysis.family import reported
 from fairaudit.analysis.measure import evaluation, of_one_table, on_rows_of, predictions
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import OF_OTHER_CODE, AuditConfig
+from fairaudit.data.dataset import Dataset
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError, did_you_mean
 from fairaudit.messages.names import listed, quoted
@@ -81,28 +82,54 @@ def compare_methods(report: Report, folder: Path, against: str, *, data: Path | 
         )
     plan = make_plan(config, dataset, None)
     results = _results(report, plan, folder, [against, *others])
-    disclosure = Disclosure.of(config, dataset.groupings)
     pairs = []
     for arm in others:
-        ways = []
-        for first, second in ((arm, against), (against, arm)):
-            made = []
-            for number, grouping in enumerate(dataset.groupings):
-                private = predictions(plan, first, number, results)
-                of_second = on_rows_of(private, predictions(plan, second, number, results))
-                private = on_rows_of(of_second, private)
-                shared = evaluation(dataset, grouping, config.suppress_below)
-                if config.has_given_synthetic:
-                    shared = replace(shared, estimand=of_one_table(config))
-                made.append(compare(shared, first, second, private, of_second))
-            ways.append(reported(made, disclosure).comparisons)
-        more, less = (tuple(dict.fromkeys(m for one in way for m in one.paid)) for way in ways)
-        pairs.append(Pairing(arm=arm, against=against, comparisons=ways[0], more=more, less=less))
+        # A cost is detected where the first of two methods loses more. So what the other one loses
+        # more is looked for with their places exchanged.
+        comparisons = _compared(plan, dataset, arm, against, results)
+        exchanged = _compared(plan, dataset, against, arm, results)
+        pair = Pairing(
+            arm=arm,
+            against=against,
+            comparisons=comparisons,
+            more=_detected_costs(comparisons),
+            less=_detected_costs(exchanged),
+        )
+        pairs.append(pair)
     return Pairings(against=against, pairs=tuple(pairs))
 
 
+def _compared(
+    plan: Plan, dataset: Dataset, arm: str, reference: str, results: Mapping[str, JobResult]
+) -> tuple[Comparison, ...]:
+    """One method compared with another as its reference: a comparison for each grouping.
+
+    Args:
+        plan, dataset: Of the audit.
+        arm, reference: Keys of the two methods.
+        results: Job id -> finished training, of both.
+    """
+    config = plan.config
+    comparisons = []
+    for number, grouping in enumerate(dataset.groupings):
+        # At each seed both are cut to the test rows that both have.
+        of_arm = predictions(plan, arm, number, results)
+        of_reference = on_rows_of(of_arm, predictions(plan, reference, number, results))
+        of_arm = on_rows_of(of_reference, of_arm)
+        shared = evaluation(dataset, grouping, config.suppress_below)
+        if config.has_given_synthetic:
+            shared = replace(shared, estimand=of_one_table(config))
+        comparisons.append(compare(shared, arm, reference, of_arm, of_reference))
+    return reported(comparisons, Disclosure.of(config, dataset.groupings)).comparisons
+
+
+def _detected_costs(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
+    """The costs that are detected over all rows, each once."""
+    return tuple(dict.fromkeys(cost for compared in comparisons for cost in compared.paid))
+
+
 def _results(report: Report, plan: Plan, folder: Path, arms: Sequence[str]) -> dict[str, JobResult]:
-    """The finished trainings of some arms, which must be the very ones of the report.
+    """The finished trainings of some arms by job id, which must be the very ones of the report.
 
     Raises:
         DataError: They are not there, or others.
@@ -113,8 +140,8 @@ def _results(report: Report, plan: Plan, folder: Path, arms: Sequence[str]) -> d
             result = read_result(folder / JOBS, job.id)
             if result is not None:
                 results[job.id] = result
-    known = {arm.key: arm.trainings for arm in report.arms}
-    lost = [arm for arm in arms if digest_of(plan, arm, results) != known[arm]]
+    digests = {arm.key: arm.trainings for arm in report.arms}  # of the trainings behind the report
+    lost = [arm for arm in arms if digest_of(plan, arm, results) != digests[arm]]
     if lost:
         raise DataError(
             f"the trainings of {listed(lost)} are not in {folder / JOBS}",
@@ -125,7 +152,7 @@ def _results(report: Report, plan: Plan, folder: Path, arms: Sequence[str]) -> d
 
 
 def _config(report: Report, data: Path | None) -> AuditConfig:
-    """The options of the audit.
+    """The options of the audit, read from its report; ``data``: where its data lie now, or None.
 
     Raises:
         ConfigError: A DataFrame was audited and no file is named; code of the user's own was

@@ -319,40 +319,44 @@ def _no_data(data: object) -> ConfigError:
 def _by_columns(
     data: Data | AuditConfig, group: object, label: object
 ) -> tuple[Data | AuditConfig, Names, str | None]:
-    """The data with groups and label as columns, and the names of these.
+    """The data with groups and label as columns, and the names of these columns.
 
     Beside a frame they may be given as values in the order of its rows, as scikit-learn's metrics
-    take them: a Series, an array or a list; several groups as a DataFrame.
+    take them: a Series, an array or a list; several groups as a DataFrame. Such values are added to
+    the frame as columns.
+
+    Returns:
+        The data, the name or names of the group columns, and the name of the label's column.
 
     Raises:
         ConfigError: They are neither names nor values of the rows.
     """
-    given = {"label": label, "group": group}
-    table: Data | AuditConfig = data
-    if isinstance(data, pd.DataFrame | ArrowStream):
-        index = data.index if isinstance(data, pd.DataFrame) else None
-        if not all(values is None or isinstance(values, str) for values in given.values()):
-            table = whole = table_of(data)
-            for argument, values in given.items():
-                if holds_values(values, whole):
-                    whole, names = with_columns(whole, values, argument, index)
-                    given[argument] = names if argument == "group" else names[0]
-                    table = whole
-    else:
-        for argument, values in given.items():
+    arguments = {"label": label, "group": group}
+    if not isinstance(data, pd.DataFrame | ArrowStream):
+        for argument, values in arguments.items():
             if not isinstance(values, str | list | tuple | None):
                 raise ConfigError(
                     f"{argument} is of type {type(values).__name__} beside a file",
                     hint="name a column of the file, or give a frame in its place",
                 )
-    return table, cast(Names, given["group"]), cast(str | None, given["label"])
+        return data, cast(Names, group), cast(str | None, label)
+    if all(values is None or isinstance(values, str) for values in arguments.values()):
+        return data, cast(Names, group), cast(str | None, label)  # names, and no copy is made
+    index = data.index if isinstance(data, pd.DataFrame) else None
+    table = table_of(data)
+    for argument, values in arguments.items():
+        if holds_values(values, table):
+            table, names = with_columns(table, values, argument, index)
+            arguments[argument] = names if argument == "group" else names[0]
+    return table, cast(Names, arguments["group"]), cast(str | None, arguments["label"])
 
 
 def _import_name(value: object, option: str) -> object:
     """Code of the user's own as ``module:attribute``, by which workers import it.
 
-    It is looked for in the module that defines it, then in all imported ones. What is no code, as a
-    name, is given back as it is; a built-in method becomes its name.
+    It is looked for in the module that defines it, then in all imported ones. A value that is no
+    code, as a name, is returned as it is. A built-in method becomes its name, and a plugin's the
+    place where its package names it.
 
     Args:
         value: A function, a class, a MethodSpec or anything else.
@@ -369,7 +373,7 @@ def _import_name(value: object, option: str) -> object:
         name, home = getattr(value, "__qualname__", type(value).__name__), value.__module__
     else:
         return value
-    modules = {home: sys.modules.get(home), **sys.modules}
+    modules = {home: sys.modules.get(home), **sys.modules}  # `home` comes first
     for path, module in modules.items():
         if path not in ("__main__", "__mp_main__") and module is not None:
             for attribute, held in vars(module).items():

@@ -13,6 +13,7 @@ from fairaudit.config.model_names import is_factory
 from fairaudit.config.option_words import refuse_alone
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import OPTION, PRESET, ResolvedConfig, naming_config_files
+from fairaudit.data.dataset import Dataset
 from fairaudit.data.inputs.shared import share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError
@@ -67,12 +68,13 @@ def get_ready(config: AuditConfig) -> None:
     if set(config.format) & DRAWN:
         needed.append("vl_convert")
     for name in needed:
-        if find_spec(name) is None:
+        if find_spec(name) is None:  # they are not imported here: workers do that
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     refuse_unusable_rundir(config.out)
     refuse_other_data(config)
     if config.executor == "ray":
-        return require_ray()
+        require_ray()
+        return
     refuse_alone(config)  # any option without effect, as Ray's here
     warm_up()
 
@@ -99,20 +101,12 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Audit:
                 "candidates",
             )
         with _stage("planning", seconds, listener):
-            own = None
+            own_model = None
             if is_factory(config.model):
-                own = examine(config, share_inputs(dataset, config))
-            plan = make_plan(config, dataset, own)
+                own_model = examine(config, share_inputs(dataset, config))
+            plan = make_plan(config, dataset, own_model)
         plan = replace(plan, notices=(*plan.notices, *_unread_settings(resolved, plan)))
-        arms = [(arm.key, arm.method) for arm in plan.arms]
-        for name, way in plan.default_plans.items():
-            arms += [(key_of(arm.key, name), arm.method) for arm in way.arms]
-        studies = {side_plan.study for side_plan in plan.side_plans.values()} - {""}
-        groups = {grouping.name: grouping.names for grouping in dataset.groupings}
-        lacking: dict[str, str] = {}
-        for capability in CAPABILITIES:
-            lacking |= capability.unmeasured(plan, dataset)
-        vocabulary = Vocabulary(tuple(arms), groups, frozenset(studies), lacking)
+        vocabulary = _vocabulary(plan, dataset)
         for rule in rules:
             vocabulary.check(rule)
             # A rule on a part of a cost, as the noise's, needs the twins that split the cost.
@@ -128,6 +122,19 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Audit:
         baseline=baseline,
         seconds=seconds,
     )
+
+
+def _vocabulary(plan: Plan, dataset: Dataset) -> Vocabulary:
+    """What rules may name: arms and their methods, groups, studies; and metrics that will lack."""
+    arms = [(arm.key, arm.method) for arm in plan.arms]
+    for name, way in plan.default_plans.items():
+        arms += [(key_of(arm.key, name), arm.method) for arm in way.arms]
+    studies = {side_plan.study for side_plan in plan.side_plans.values()} - {""}
+    groups = {grouping.name: grouping.names for grouping in dataset.groupings}
+    lacking: dict[str, str] = {}
+    for capability in CAPABILITIES:
+        lacking |= capability.unmeasured(plan, dataset)
+    return Vocabulary(tuple(arms), groups, frozenset(studies), lacking)
 
 
 def carry_out(audit: Audit, listener: Listener = silent, *, command: Sequence[str] = ()) -> Report:
@@ -168,7 +175,7 @@ def examined(
     """
     config, seconds = audit.resolved.config, audit.seconds
     put_aside(config.out)
-    for is_last in (False, True):  # a second time with the twins of arms whose harm is detected
+    for is_last in (False, True):  # a second time with the twins of arms whose cost is detected
         with _stage("training", seconds, listener):
             audit = trained(audit, rundir, listener)
         with _stage("measuring", seconds, listener):
@@ -187,7 +194,7 @@ def examined(
             break
         arms = [arm for arm in asking_why(report) if split is None or arm in split]
         plan = audit.plan.splitting(arms)
-        if plan.twins == audit.plan.twins:
+        if plan.twins == audit.plan.twins:  # no arm has a cost to be split
             break
         audit = replace(audit, plan=plan)
     return report
@@ -209,7 +216,7 @@ def trained(audit: Audit, rundir: RunDir, listener: Listener = silent) -> Audit:
 def _unread_settings(resolved: ResolvedConfig, plan: Plan) -> Iterator[Message]:
     """A notice for each setting of a config file that no planned method reads.
 
-    A file may serve several runs, so that is no error there; of presets nothing is said.
+    It is no error in a file, which may serve several runs. A setting of a preset gives no notice.
 
     Raises:
         ConfigError: Such a setting was given on the command line.

@@ -107,26 +107,16 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
         comparisons, study = capability.scored(scored, comparisons)
         if study is not None:
             studies[capability.name] = study
-    columns = {PREDICTIONS: config.y_pred, BASELINE: config.baseline_pred}
-    turned = [
-        notice
-        for arm, column in columns.items()
-        if column is not None
-        and (notice := turned_notice(comparisons, arm, column, scored.dataset))
-    ]
-    values = shared.model_dump(mode="json", include={"data", *_SHARED})
-    settings: dict[str, JsonValue] = {
-        "y_true": shared.label,
-        "y_pred": config.y_pred,
-        "baseline_pred": config.baseline_pred,
-        "seed_column": config.seed_column,
-        "row_column": config.row_column,
-        "classes": list(config.classes),
-    }
+    notices = list(scored.dataset.notices)
+    for arm, column in ((PREDICTIONS, config.y_pred), (BASELINE, config.baseline_pred)):
+        if column is not None:
+            notice = turned_notice(comparisons, arm, column, scored.dataset)
+            if notice is not None:
+                notices.append(notice)
     results = ScoreResults(
         config=shared,
-        settings={"data": values.pop("data"), **settings, **values},
-        dataset=replace(scored.dataset, notices=(*scored.dataset.notices, *turned)),
+        settings=_settings(config),
+        dataset=replace(scored.dataset, notices=tuple(notices)),
         arms={name: len(models) for name, models in arms.items() if models},
         comparisons=comparisons,
         studies=studies,
@@ -140,10 +130,29 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
     return write_report(report, shared.out, shared.format)
 
 
+def _settings(config: ScoreConfig) -> dict[str, JsonValue]:
+    """The options that the report repeats, JSON-ready, in the order in which it shows them."""
+    shared = config.shared.model_dump(mode="json", include={"data", *_SHARED})
+    return {
+        "data": shared.pop("data"),
+        "y_true": config.shared.label,
+        "y_pred": config.y_pred,
+        "baseline_pred": config.baseline_pred,
+        "seed_column": config.seed_column,
+        "row_column": config.row_column,
+        "classes": list(config.classes),
+        **shared,
+    }
+
+
 def measure_scored(scored: Scored, suppressed_below: int = 0) -> tuple[Measured, ...]:
     """Compare given predictions by every grouping: costs against the baseline.
 
     Without a baseline the models are measured by themselves.
+
+    Args:
+        scored: The predictions of one model at each seed.
+        suppressed_below: Groups of fewer rows are hidden.
     """
     dataset = scored.dataset
     outcome = LabelOutcome(len(dataset.classes), dataset.positive, dataset.favourable)
@@ -153,15 +162,16 @@ def measure_scored(scored: Scored, suppressed_below: int = 0) -> tuple[Measured,
     comparisons = []
     for grouping in dataset.groupings:
         on = Evaluation(dataset.labels, grouping, outcome, estimand, suppressed_below)
-        private = _predictions(scored.predictions, scored.rows, grouping)
+        given = _predictions(scored.predictions, scored.rows, grouping)
         if scored.baseline:
             baseline = _predictions(scored.baseline, scored.rows, grouping)
             comparisons.append(measure_reference(on, BASELINE, baseline))
-            comparisons.append(compare(on, PREDICTIONS, BASELINE, private, baseline))
+            comparisons.append(compare(on, PREDICTIONS, BASELINE, given, baseline))
         else:
-            comparisons.append(measure_reference(on, PREDICTIONS, private))
-    # Predictions that are labels lack probabilities, which some metrics need.
-    return tuple(of_labels(c) if scored.are_labels else c for c in comparisons)
+            comparisons.append(measure_reference(on, PREDICTIONS, given))
+    if scored.are_labels:  # there are no probabilities, which some metrics need
+        return tuple(map(of_labels, comparisons))
+    return tuple(comparisons)
 
 
 def turned_notice(
@@ -184,12 +194,9 @@ def turned_notice(
     overall = measured[0].overall.estimates.get("auc")
     of_groups = [group.value("auc") for comparison in measured for group in comparison.by_group]
     known = [value for value in of_groups if value is not None]
-    if (
-        overall is None
-        or overall.high is None
-        or overall.high >= 0.5
-        or max(known, default=0) >= 0.5
-    ):
+    if overall is None or overall.high is None or overall.high >= 0.5:
+        return None
+    if any(value >= 0.5 for value in known):
         return None
     return TurnedProbability(
         column,
@@ -210,6 +217,7 @@ def _predictions(
         grouping: Whose groups are counted; given predictions have no training rows of any.
     """
     none = np.zeros(len(grouping.names), dtype=np.int64)
-    return [
-        ArmPredictions(seed, rows[seed], array[None], none) for seed, array in enumerate(arrays)
-    ]
+    models = []
+    for seed, array in enumerate(arrays):
+        models.append(ArmPredictions(seed, rows[seed], array[None], none))  # [1, n, Y]: one repeat
+    return models

@@ -71,8 +71,8 @@ def sweep(
     listener: Listener = silent,
     *,
     command: Sequence[str] = (),
-    begun: Callable[[float, Audit], None] = lambda value, audit: None,
-    ended: Callable[[float, Report], None] = lambda value, report: None,
+    before_each: Callable[[float, Audit], None] = lambda value, audit: None,
+    after_each: Callable[[float, Report], None] = lambda value, report: None,
 ) -> SettingSweep:
     """Audit at each value, and write what the setting does: ``sweep.json``, ``.md`` and ``.html``.
 
@@ -85,26 +85,26 @@ def sweep(
         out: Folder of the sweep; each audit has one below it (:func:`folder_of`).
         listener: Called with every event of progress.
         command: The words of the command as typed.
-        begun: Called with each value and what is to be trained, before it is.
-        ended: Called with each value and its report, in which its rules are judged.
+        before_each: Called with each value and what is to be trained, before it is.
+        after_each: Called with each value and its report, in which its rules are judged.
 
     Raises:
         ConfigError: A value twice.
         FairauditError: As of an audit.
     """
     points: list[SettingPoint] = []
-    before: Path | None = None
+    folder_before: Path | None = None  # of the audit before, which has the trainings of all before
     for value, resolved in in_order(setting, audits):
-        own = resolved.config.out
+        folder = resolved.config.out
         get_ready(resolved.config)
-        if before is not None:
-            share_trainings(before, own)
+        if folder_before is not None:
+            share_trainings(folder_before, folder)
         prepared = prepare(resolved, listener)
-        begun(value, prepared)
+        before_each(value, prepared)
         report = carry_out(prepared, listener, command=command)
-        ended(value, report)
-        points += _points(value, report, f"{own.name}/report.json")
-        before = own
+        after_each(value, report)
+        points += _points(value, report, f"{folder.name}/report.json")
+        folder_before = folder
     swept = SettingSweep(setting=setting, points=tuple(points))
     write_atomically(out / f"{_NAME}.json", part_json(swept).encode())
     whole = document(swept)
@@ -142,7 +142,10 @@ def folder_of(setting: str, value: float) -> str:
 
 
 def _points(value: float, report: Report, name: str) -> Iterator[SettingPoint]:
-    """What an audit at one value says of each method and grouping."""
+    """The points of an audit at one value: each method that has a cost, by each grouping.
+
+    ``name``: where the report lies, below the folder of the sweep.
+    """
     judged = verdicts(report.gates)
     for arm in report.arms:
         for grouping in report.data.groupings:
@@ -172,9 +175,12 @@ def _gaps(compared: Comparison) -> Iterator[tuple[str, Interval]]:
     """The main gap of every cost: of two groups the first less the second, else the largest."""
     for metric in costs_of_constant():
         gap = main_gap(compared, metric)
-        if gap is not None:
-            is_turned = gap.kind == "pair" and gap.a != compared.by_group[0].group
-            yield metric, interval_of((gap.reversed if is_turned else gap).signed)
+        if gap is None:
+            continue
+        # Of two groups the same difference at every value, whichever of them pays more there.
+        if gap.kind == "pair" and gap.a != compared.by_group[0].group:
+            gap = gap.reversed
+        yield metric, interval_of(gap.signed)
 
 
 def document(swept: SettingSweep) -> Document:
@@ -220,47 +226,45 @@ def _verdicts(swept: SettingSweep, values: Sequence[float]) -> Iterator[tuple[Ce
 def _rows(swept: SettingSweep, metric: str, values: Sequence[float]) -> Iterator[tuple[Cell, ...]]:
     """The gap, then every group, of each method by each grouping: a column for each value."""
     scale = scale_of(metric)
-    by_place: dict[tuple[str, str], dict[float, SettingPoint]] = {}
+    by_arm_and_grouping: dict[tuple[str, str], dict[float, SettingPoint]] = {}
     for point in swept.points:
-        by_place.setdefault((point.arm, point.grouping), {})[point.value] = point
-    for (arm, grouping), points in by_place.items():
-        gaps = [points[v].gap.get(metric) if v in points else None for v in values]
+        by_arm_and_grouping.setdefault((point.arm, point.grouping), {})[point.value] = point
+
+    def cells(numbers: Mapping[float, Interval | None]) -> Iterator[Cell]:
+        """A number at each value; a method that has none at a value has an empty cell."""
+        for value in values:
+            yield Quantity(numbers.get(value), scale, UNKNOWN)
+
+    for (arm, grouping), points in by_arm_and_grouping.items():
         groups = dict.fromkeys(g for point in points.values() for g in point.cost[metric])
         names = [group_text(grouping, group) for group in groups]
-        of_gap = f"gap, {' less '.join(names)}" if len(names) == 2 else "largest gap"
-        yield (plain(arm), of_gap, *(Quantity(gap, scale, UNKNOWN) for gap in gaps))
-        for group in groups:
-            paid = [points[v].cost[metric].get(group) if v in points else None for v in values]
-            cells = (Quantity(number, scale, UNKNOWN) for number in paid)
-            yield (plain(arm), group_text(grouping, group), *cells)
+        title = f"gap, {' less '.join(names)}" if len(names) == 2 else "largest gap"
+        gaps = {value: point.gap.get(metric) for value, point in points.items()}
+        yield (plain(arm), title, *cells(gaps))
+        for group, name in zip(groups, names, strict=True):
+            paid = {value: point.cost[metric].get(group) for value, point in points.items()}
+            yield (plain(arm), name, *cells(paid))
 
 
 def _charts(swept: SettingSweep) -> Iterator[Chart]:
-    """One chart of gaps and costs against the setting for each grouping."""
+    """One chart of gaps and costs against the setting for each grouping.
+
+    A series is a method's gap, or its cost for one group; a panel is a cost.
+    """
     for number, grouping in enumerate(dict.fromkeys(point.grouping for point in swept.points), 1):
         points = [point for point in swept.points if point.grouping == grouping]
-        series: dict[str, str] = {}
+        series: dict[
+            tuple[str, str | None], str
+        ] = {}  # (method, group or None for the gap) -> name
         for point in points:
-            series.setdefault(point.arm, f"{point.arm}: gap")
+            series[point.arm, None] = _gap_series(point)
             for group in point.cost[costs_of_constant()[0]]:
-                series.setdefault(f"{point.arm}\0{group}", f"{point.arm}: {plain(group, 20)}")
+                series[point.arm, group] = _group_series(point, group)
+        # Name of a series -> its label in the chart, for the first that a chart has room for.
         shown = dict(list(labels(list(series.values()), 60).items())[:MOST_SERIES])
         panels = []
         for metric in costs_of_constant():
-            bars = []
-            for point in points:
-                numbers: Mapping[str, Interval | None] = {
-                    series[point.arm]: point.gap.get(metric),
-                    **{
-                        series[f"{point.arm}\0{group}"]: paid
-                        for group, paid in point.cost[metric].items()
-                    },
-                }
-                row = f"{swept.setting} {point.value:g}"
-                for name, of_one in numbers.items():
-                    if of_one is not None and of_one.value is not None and name in shown:
-                        scaled = of_one.scaled(scale_of(metric).factor)
-                        bars.append(Bar(row, shown[name], scaled))
+            bars = list(_bars(swept.setting, points, metric, shown))
             if bars:
                 spec = spec_of(metric)
                 panels.append(Panel(f"{spec.title} ({spec.counted})", spec.counted, tuple(bars)))
@@ -275,3 +279,34 @@ def _charts(swept: SettingSweep) -> Iterator[Chart]:
                 series=tuple(shown.values()),
                 panels=tuple(panels),
             )
+
+
+def _bars(
+    setting: str, points: Sequence[SettingPoint], metric: str, shown: Mapping[str, str]
+) -> Iterator[Bar]:
+    """The bars of one cost: at each value the gap and every group's cost, where there is one.
+
+    Args:
+        setting: Name of the option.
+        points: Of one grouping.
+        metric: Name of the cost.
+        shown: Name of a series -> its label; others are left out.
+    """
+    for point in points:
+        numbers = {_gap_series(point): point.gap.get(metric)}
+        for group, paid in point.cost[metric].items():
+            numbers[_group_series(point, group)] = paid
+        for series, number in numbers.items():
+            if number is not None and number.value is not None and series in shown:
+                scaled = number.scaled(scale_of(metric).factor)
+                yield Bar(f"{setting} {point.value:g}", shown[series], scaled)
+
+
+def _gap_series(point: SettingPoint) -> str:
+    """Name of the series of a method's gaps."""
+    return f"{point.arm}: gap"
+
+
+def _group_series(point: SettingPoint, group: str) -> str:
+    """Name of the series of what one group pays under a method."""
+    return f"{point.arm}: {plain(group, 20)}"

@@ -120,6 +120,7 @@ def scaled_gradients_keep_the_sensitivity(spec: MethodSpec) -> None:
     for case in _cases(spec):
         norms, group = _norms_and_groups(case.size)
         for rule, released in case.rules():
+            # As the loop does: a rule is handed norms that are longer by what rounding may hide.
             scale = _factors(rule, released, norms * NORM_GUARD, group)
             claim = _handed("the sensitivity", rule.sensitivity(released), norms.shape[:1])
             bound = claim.double().unsqueeze(1)
@@ -145,7 +146,7 @@ def a_record_is_treated_alone_as_in_company(spec: MethodSpec) -> None:
         >>> from fairaudit.methods.catalog import find
         >>> a_record_is_treated_alone_as_in_company(find("dpsgd-f"))  # silent: it keeps the law
     """
-    for size in (FEW, *LARGER_BATCHES):
+    for size in (FEW, *LARGER_BATCHES):  # records of a batch
         case = _Case(spec, _defaults(spec), size)
         norms, group = _norms_and_groups(size)
         for rule, released in case.rules():
@@ -278,11 +279,8 @@ def the_event_is_what_the_loop_counted(spec: MethodSpec) -> None:
     counted = case.trained_on(list(range(RECORDS))).event()
     if planned != counted:
         raise LawBroken(f"training released {counted}, and the description says {planned}")
-    silent = spec.without_noise(case.settings)
-    claims_nothing = (
-        silent is not None and _Case(spec, silent, RECORDS).trained_on([0]).event() is None
-    )
-    if not claims_nothing:
+    noiseless = spec.without_noise(case.settings)
+    if noiseless is None or _Case(spec, noiseless, RECORDS).trained_on([0]).event() is not None:
         raise LawBroken("without noise something is still claimed")
 
 
@@ -589,7 +587,7 @@ def _made_up_pool(size: int) -> TrainingPool:
     thousand, in every group; one record is zero.
     """
     number = torch.arange(size)
-    pairs = -(-size // 2)
+    pairs = math.ceil(size / 2)
     directions = torch.sin(torch.arange(1.0, 1 + pairs * WIDTH)).view(pairs, WIDTH)
     x = (directions * torch.logspace(-2, 3, pairs).unsqueeze(1))[number // 2]
     x[2] = 0.0
@@ -610,6 +608,7 @@ def _logits(group: Tensor) -> Tensor:
 def _records(group: Tensor) -> StepRecords:
     """Made-up records of those groups [1, B], of inputs from a hundredth to a thousand long."""
     count = group.numel()
+    # Every seventh length in turn, so that neighbouring records are not of nearly one length.
     lengths = torch.logspace(-2, 3, count)[torch.arange(count) * 7 % count]
     directions = torch.sin(torch.arange(1.0, 1.0 + count * WIDTH)).view(count, WIDTH)
     inputs = (directions * lengths.unsqueeze(1)).view(*group.shape, WIDTH)

@@ -39,12 +39,12 @@ class Capability(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Under which a plan and a report hold what it adds."""
+        """The name under which a plan and a report hold what it adds."""
 
     # --- the command line
 
     def commands(self) -> Sequence[Callable[..., None]]:
-        """Functions as typer reads them: of the terminal's commands, the last."""
+        """Commands of the terminal, as functions for typer to read; they come after the core's."""
         return ()
 
     def next_command(self, report: Report, path: str, arm: str = "") -> str:
@@ -115,7 +115,7 @@ class Capability(ABC):
         raise NotImplementedError(f"{self.name} has no arms")
 
     def privacy(self, arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ArmPrivacy:
-        """What is known of such an arm's privacy when it has trained.
+        """What is known of the privacy of an arm of such code, once it has trained.
 
         Args:
             arm, plan: The arm and its plan.
@@ -124,7 +124,7 @@ class Capability(ABC):
         raise NotImplementedError(f"{self.name} has no arms")
 
     def limitations(self, plan: Plan) -> Iterable[Message]:
-        """What is not known of what was trained."""
+        """Limitations that the report must state of what it trained."""
         return ()
 
     # --- the search for an arm's settings
@@ -142,7 +142,7 @@ class Capability(ABC):
         return None
 
     def validation_rows(self, config: AuditConfig, rows: int) -> int:
-        """How many of so many training rows train nothing."""
+        """How many of a seed's ``rows`` training rows are kept for scores and train nothing."""
         return 0
 
     def search(
@@ -202,7 +202,7 @@ class Capability(ABC):
     def outcome(
         self, task: Task, trained: TrainedReplicates, prepared: SeedData
     ) -> dict[str, Array]:
-        """What a training of such a plan leaves, as arrays by name.
+        """What a training of a plan of its own leaves (see :meth:`rows`), as arrays by name.
 
         Raises:
             DivergedError: Predictions that are not finite.
@@ -211,17 +211,17 @@ class Capability(ABC):
 
     @property
     def study(self) -> type[Study] | None:
-        """What a report holds of it; None for nothing."""
+        """The class of what a report holds of it; None: it adds no study."""
         return None
 
     def compared(self, audit: Audit) -> Sequence[Measured]:
-        """The audit's comparisons, with numbers of its own in them."""
+        """The audit's comparisons, to which it may add numbers of its own."""
         return audit.comparisons
 
     def scored(
         self, scored: Scored, comparisons: Sequence[Measured]
     ) -> tuple[Sequence[Measured], Study | None]:
-        """Comparisons of given predictions with numbers of its own, and what it says of them.
+        """Comparisons of given predictions, with numbers of its own added, and its study of them.
 
         Args:
             scored: The predictions.
@@ -230,5 +230,5 @@ class Capability(ABC):
         return comparisons, None
 
     def measure(self, audit: Audit) -> Study | None:
-        """What it measured of the trainings that finished; None where it was not asked for."""
+        """Its study of the trainings that finished; None where the options do not ask for it."""
         return None

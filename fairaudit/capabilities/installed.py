@@ -26,4 +26,5 @@ def capability(name: str) -> Capability:
     Raises:
         KeyError: It is not here.
     """
-    return {capability.name: capability for capability in CAPABILITIES}[name]
+    by_name = {installed.name: installed for installed in CAPABILITIES}
+    return by_name[name]

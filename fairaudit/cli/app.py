@@ -81,11 +81,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class _Unread(Exception):
+class _HiddenFromTyper(Exception):
     """Wraps an exception that typer would handle itself: ``error`` is the original.
 
-    Typer takes an end of file for Ctrl-C, and ends with code 1, which means a failed gate, where a
-    pipe is closed.
+    Typer takes an end of file for Ctrl-C. Where a pipe is closed it ends with code 1, which here
+    means a failed gate.
     """
 
     def __init__(self, error: BaseException) -> None:
@@ -127,7 +127,7 @@ class _Command(TyperCommand):
         try:
             return super().invoke(ctx)
         except (EOFError, OSError, SystemExit) as error:
-            raise _Unread(error) from error
+            raise _HiddenFromTyper(error) from error
 
 
 app = typer.Typer(
@@ -194,7 +194,7 @@ def main(arguments: list[str] | None = None) -> int:
     Returns:
         The exit code; 1 is kept for a failed gate and means nothing else.
     """
-    code = _ended(arguments)
+    code = _run_command(arguments)
     try:
         sys.stdout.flush()
     except OSError as lost:  # Python would flush it again at its end
@@ -205,8 +205,8 @@ def main(arguments: list[str] | None = None) -> int:
     return code
 
 
-def _ended(arguments: list[str] | None) -> int:
-    """Run one command line and return its exit code; an error is told in one line on stderr."""
+def _run_command(arguments: list[str] | None) -> int:
+    """Run one command line and return its exit code; an error becomes one line on stderr."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
         code = app(arguments, standalone_mode=False, prog_name="fairaudit")
@@ -233,23 +233,31 @@ def _ended(arguments: list[str] | None) -> int:
     except SystemExit:  # raised by typer where the reader of the help has left
         return EXIT_OK
     except Exception as caught:
-        bug = caught.error if isinstance(caught, _Unread) else caught
-        if isinstance(bug, BrokenPipeError):
-            return EXIT_PIPE  # whoever read the answer has left
-        if isinstance(bug, OSError) and bug.errno in _OF_A_PATH and bug.filename is not None:
-            reason = (bug.strerror or str(bug)).lower()
-            _say(f"Error: {DataError(f'{bug.filename} cannot be used: {reason}')}")
+        return _unexpected(caught.error if isinstance(caught, _HiddenFromTyper) else caught)
+
+
+def _unexpected(error: BaseException) -> int:
+    """Print what an exception of another library or the system means, and return its exit code.
+
+    Some are the user's to mend: a path, a full disk, a package that is not installed. Any other is
+    a defect of this program.
+    """
+    if isinstance(error, BrokenPipeError):
+        return EXIT_PIPE  # whoever read the answer has left
+    if isinstance(error, OSError) and error.errno in _OF_A_PATH and error.filename is not None:
+        reason = (error.strerror or str(error)).lower()
+        _say(f"Error: {DataError(f'{error.filename} cannot be used: {reason}')}")
+        return EXIT_INPUT
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        _say("Error: no space left to write the answer")
+        return EXIT_INPUT
+    if isinstance(error, ModuleNotFoundError):
+        package = PACKAGES.get((error.name or "").partition(".")[0])
+        if package is not None:
+            _say(f"Error: this needs {package}, which is not installed (pip install {package})")
             return EXIT_INPUT
-        if isinstance(bug, OSError) and bug.errno == errno.ENOSPC:
-            _say("Error: no space left to write the answer")
-            return EXIT_INPUT
-        if isinstance(bug, ModuleNotFoundError):
-            package = PACKAGES.get((bug.name or "").partition(".")[0])
-            if package is not None:
-                _say(f"Error: this needs {package}, which is not installed (pip install {package})")
-                return EXIT_INPUT
-        _say(f"Bug: {type(bug).__name__}; please report it{_write_bug_log(bug)}")
-        return EXIT_BUG
+    _say(f"Bug: {type(error).__name__}; please report it{_write_bug_log(error)}")
+    return EXIT_BUG
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

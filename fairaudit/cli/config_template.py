@@ -56,12 +56,12 @@ def _column(name: str, column: pa.ChunkedArray) -> Iterator[str]:
     """
     kind = kind_of(column.type)
     yield f"[{_toml_string(name)}]"
-    gap = _toml_string(PLACEHOLDER)
+    blank = _toml_string(PLACEHOLDER)  # for the user to replace
     if kind == "number":
         values = numeric_values(column)
         low, high = float(np.nanmin(values)), float(np.nanmax(values))
         yield 'kind = "number"'
-        yield f"range = [{gap}, {gap}]  # your rows: {low!r} to {high!r}"
+        yield f"range = [{blank}, {blank}]  # your rows: {low!r} to {high!r}"
         yield (
             "# centre = and spread = say where most values lie; by default the whole range "
             "counts alike"
@@ -69,9 +69,9 @@ def _column(name: str, column: pa.ChunkedArray) -> Iterator[str]:
     else:
         levels = encode_levels(column).names[:MOST_CATEGORIES]
         yield 'kind = "category"'
-        yield f"categories = [{gap}]  # your rows: {', '.join(map(_toml_string, levels))}"
+        yield f"categories = [{blank}]  # your rows: {', '.join(map(_toml_string, levels))}"
     if kind == "number" and column.null_count:
-        yield f"missing = {gap}  # {numbered(column.null_count, 'row lacks', 'rows lack')} it"
+        yield f"missing = {blank}  # {numbered(column.null_count, 'row lacks', 'rows lack')} it"
     else:
         yield "# missing ="
 

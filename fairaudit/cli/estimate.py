@@ -32,13 +32,11 @@ def estimated_seconds(plan: Plan, cores: int, done: Collection[str] = ()) -> flo
         cores: Trainings at a time.
         done: Ids of jobs that are trained already, as by another value of a sweep.
     """
-    seconds = PER_SEED * plan.config.seeds
+    seconds = PER_SEED * plan.config.seeds  # on one core, until they are divided below
     by_arm = plan.effort.by_arm
     for job in _open(plan, done):
         seconds += PER_OPERATION * by_arm[job.arm].training + _evaluation_seconds(plan, job.arm)
-    for (
-        side_plan
-    ) in plan.side_plans.values():  # on one core: all seconds are divided by cores below
+    for side_plan in plan.side_plans.values():
         seconds += estimated_seconds(side_plan, 1) - START_UP
     total = START_UP + seconds / _at_once(plan, cores) + reading_seconds(plan, cores, done)
     if plan.config.twins == "always":
@@ -68,9 +66,8 @@ def twin_seconds(plan: Plan, cores: int, done: Collection[str] = ()) -> float:
     for job in _open(plan, done):
         if plan.arm(job.arm).has_twins:
             # Two twins: without noise, and the arm's steps alone.
-            seconds += PER_OPERATION * by_arm[job.arm].twins + 2 * _evaluation_seconds(
-                plan, job.arm
-            )
+            evaluation = 2 * _evaluation_seconds(plan, job.arm)
+            seconds += PER_OPERATION * by_arm[job.arm].twins + evaluation
     return seconds / _at_once(plan, cores)
 
 
@@ -140,11 +137,11 @@ def plan_record(
                 name: len(side_plan.jobs) for name, side_plan in plan.side_plans.items()
             },
             "estimated_seconds": math.ceil(seconds),
-            "notices": [_noted(notice) for notice in (*plan.notices, *prepared.dataset.notices)],
+            "notices": [_entry(notice) for notice in (*plan.notices, *prepared.dataset.notices)],
         }
     )
 
 
-def _noted(notice: Message) -> dict[str, str]:
-    """What a plan says of one message."""
+def _entry(notice: Message) -> dict[str, str]:
+    """One message as an entry of the record's ``notices``."""
     return {"code": notice.code, "message": notice.text, "fix": notice.fix, "level": notice.level}

@@ -115,38 +115,55 @@ def plan_lines(
             f"  model   {plain(plan.training.model)} · {size} · per-sample gradients by "
             f"{facts.gradients}{why}"
         )
-    config = plan.config
-    counts = [numbered(len(plan.arms), "method"), numbered(config.seeds, "seed")]
+    # The time that the user's own code takes is not known, and comes on top of every estimate.
+    has_own_code = any(arm.capability for arm in plan.arms)
+    elsewhere = " and what your code takes" if has_own_code else ""
+    spent = f"{duration_text(seconds)} on {numbered(cores, 'core')}{elsewhere}"
+    yield f"  plan    {_trainings_of(plan)} · about {spent}"
+    yield from _twin_lines(plan, splitting, elsewhere)
+    yield from _study_lines(plan, studies, elsewhere)
+    if "diagnostics" in plan.training.rules:
+        yield f"  read    diagnostics: {plan.training.rules['diagnostics']}"
+    if reading:
+        kept = numbered(len(plan.training.kept(plan.config.diagnostics_every)), "checkpoint")
+        yield f"  read    {kept} of each private training: at most about {duration_text(reading)}"
+
+
+def _trainings_of(plan: Plan) -> str:
+    """How many trainings a plan has: ``2 methods × 5 seeds = 10 trainings``."""
+    counts = [numbered(len(plan.arms), "method"), numbered(plan.config.seeds, "seed")]
     if plan.trials > 1:
         counts.append(numbered(plan.trials, "setting"))
     trainings = f"{' × '.join(counts)} = {numbered(plan.trainings, 'training')}"
     if plan.default_plans:
         trainings += f", the {arms_text(plan.default_plans)} setting of each method included"
     own_code = {arm.key for arm in plan.arms if arm.capability}
-    elsewhere = ""
     if own_code:
         count = plan.trials * sum(job.arm in own_code for job in plan.jobs)
         trainings += f", {count:,} of them by your own code"
-        elsewhere = " and what your code takes"
-    spent = f"{duration_text(seconds)} on {numbered(cores, 'core')}{elsewhere}"
-    yield f"  plan    {trainings} · about {spent}"
-    seeds = config.seeds * plan.trials
-    twins = seeds * sum(arm.has_twins for arm in plan.arms)
-    alone = seeds * sum(arm.has_twins and not arm.supports_no_noise for arm in plan.arms)
-    still = f"  twins   {twins:,} without noise"
-    if alone:
-        still += f" and {'as many' if alone == twins else f'{alone:,}'} of their steps alone"
-    if twins and config.twins == "auto":
-        more = f"at most about {duration_text(splitting)} more{elsewhere}"
-        yield f"{still}, where a cost is detected: {more}"
-    elif twins and config.twins == "always":
-        yield still
-    yield from _study_lines(plan, studies, elsewhere)
-    if "diagnostics" in plan.training.rules:
-        yield f"  read    diagnostics: {plan.training.rules['diagnostics']}"
-    if reading:
-        kept = numbered(len(plan.training.kept(config.diagnostics_every)), "checkpoint")
-        yield f"  read    {kept} of each private training: at most about {duration_text(reading)}"
+    return trainings
+
+
+def _twin_lines(plan: Plan, seconds: float, elsewhere: str) -> Iterator[str]:
+    """The line on twins that are trained, or may be; none with ``--twins off`` or without twins.
+
+    Args:
+        plan: What is trained.
+        seconds: Estimated wall time of all twins.
+        elsewhere: What comes on top, in words.
+    """
+    trainings = plan.config.seeds * plan.trials  # of each arm
+    first = trainings * sum(arm.has_twins for arm in plan.arms)
+    # Code of the user's own can train without noise, and not by its steps alone.
+    second = trainings * sum(arm.has_twins and not arm.supports_no_noise for arm in plan.arms)
+    line = f"  twins   {first:,} without noise"
+    if second:
+        line += f" and {'as many' if second == first else f'{second:,}'} of their steps alone"
+    if first and plan.config.twins == "auto":
+        more = f"at most about {duration_text(seconds)} more{elsewhere}"
+        yield f"{line}, where a cost is detected: {more}"
+    elif first and plan.config.twins == "always":
+        yield line
 
 
 def _study_lines(plan: Plan, seconds: Mapping[str, float] | None, elsewhere: str) -> Iterator[str]:
@@ -158,7 +175,7 @@ def _study_lines(plan: Plan, seconds: Mapping[str, float] | None, elsewhere: str
         elsewhere: What comes on top, in words.
     """
     for name, side_plan in plan.side_plans.items():
-        if side_plan.study:
+        if side_plan.study:  # the others are ways, which the line of the plan counts
             line = f"  {name:<7} {numbered(len(side_plan.jobs), 'training')} more"
             if side_plan.training.n_public != plan.training.n_public:
                 line += f", with settings for {side_plan.training.n_public:,} records"
@@ -268,15 +285,16 @@ def warning_lines(report: Report, *, verbose: bool) -> Iterator[str]:
     """The warnings of a report, and with ``verbose`` its notices too."""
     for warning in report.warnings:
         if warning.level == "warning":
-            yield _noted("Warning", warning.message, warning.fix)
+            yield _message_line("Warning", warning.message, warning.fix)
         elif verbose and warning.level == "notice":
-            yield _noted("Note", warning.message, warning.fix)
+            yield _message_line("Note", warning.message, warning.fix)
 
 
 def notice_lines(notices: Iterable[Message]) -> Iterator[str]:
     """Warnings and notices of the data or the plan, a line each."""
     for notice in notices:
-        yield _noted("Warning" if notice.level == "warning" else "Note", notice.text, notice.fix)
+        word = "Warning" if notice.level == "warning" else "Note"
+        yield _message_line(word, notice.text, notice.fix)
 
 
 def option_lines(resolved: ResolvedConfig, plan: Plan) -> Iterator[str]:
@@ -294,7 +312,7 @@ def option_lines(resolved: ResolvedConfig, plan: Plan) -> Iterator[str]:
     yield from aligned(rows, left={0, 1})
 
 
-def _noted(word: str, message: str, fix: str) -> str:
+def _message_line(word: str, message: str, fix: str) -> str:
     """A message behind "Warning" or "Note", with what to do about it where ``fix`` says so."""
     return f"{word} {plain(message, 1000)}" + (f" ({plain(fix, 300)})" if fix else "")
 
@@ -341,11 +359,13 @@ def inspection_lines(facts: Inspection) -> Iterator[str]:
     if facts.label is None or not facts.groupings:
         names = ", ".join(map(plain, facts.few_valued[:20]))
         yield f"2 to 20 values: {names or 'no column'}"
-    likely = {"label": facts.likely_labels if facts.label is None else ()}
-    likely["groups"] = () if facts.groupings else facts.likely_groups
-    if any(likely.values()):
-        words = [f"{what}: {', '.join(map(plain, of))}" for what, of in likely.items() if of]
-        yield f"likely   {'; '.join(words)}"
+    likely = []
+    if facts.label is None and facts.likely_labels:
+        likely.append(f"label: {', '.join(map(plain, facts.likely_labels))}")
+    if not facts.groupings and facts.likely_groups:
+        likely.append(f"groups: {', '.join(map(plain, facts.likely_groups))}")
+    if likely:
+        yield f"likely   {'; '.join(likely)}"
     for grouping in facts.groupings:
         yield f"group    {plain(grouping.name)}"
         rows = [("", "rows", "share", "positive")]
@@ -369,7 +389,7 @@ def inspection_lines(facts: Inspection) -> Iterator[str]:
 
 
 def _would_run(run: RunSummary) -> str:
-    """What ``run`` would train on."""
+    """The line of ``inspect`` on the rows and inputs that ``run`` would train on."""
     return (
         f"run      {numbered(run.rows, 'usable row')}: {run.train:,} train, {run.test:,} test per "
         f"seed · {numbered(run.features, 'column')} as {numbered(run.inputs, 'input')} · "
@@ -384,8 +404,8 @@ def _columns(facts: Inspection) -> Iterator[str]:
     share a line, with their largest values.
     """
     rows = [("column", "type", "role", "missing", "distinct", "becomes")]
-    runs, left_out = _numbered_runs(facts.schema), 0
-    if len(runs) > _FEW_COLUMNS:  # for one screen: notices name them, with the reason
+    runs, left_out = _numbered_runs(facts.schema), 0  # a run is what shares a line
+    if len(runs) > _FEW_COLUMNS:  # for one screen: notices name those left out, with the reason
         runs = [run for run in runs if not run[0].becomes.startswith("left out")]
         left_out = len(facts.schema) - sum(map(len, runs))
     for run in runs[:_MOST_COLUMNS]:
@@ -409,21 +429,35 @@ def _columns(facts: Inspection) -> Iterator[str]:
 
 
 def _numbered_runs(schema: Sequence[ColumnSummary]) -> list[list[ColumnSummary]]:
-    """The columns in order, those together that a line may show together: most by themselves."""
+    """The columns in order, as runs that share a line; most columns are a run of their own.
+
+    A run is at least ``_FEWEST_TOGETHER`` neighbours whose names differ in their number alone, and
+    which are alike in all else that is shown.
+    """
     runs: list[list[ColumnSummary]] = []
-    of_run: tuple[str, ...] | None = None
+    key_of_run: tuple[str, ...] | None = None  # None: its name has no number
     for column in schema:
-        alike = None
-        numbered_name = _NUMBERED.fullmatch(column.name)
-        if numbered_name:
-            stem = numbered_name[1], numbered_name[3]
-            alike = (*stem, column.type, column.role, column.note, column.becomes)
-        if alike is not None and alike == of_run:
+        key = None
+        match = _NUMBERED.fullmatch(column.name)
+        if match:
+            before_number, after_number = match[1], match[3]
+            key = (
+                before_number,
+                after_number,
+                column.type,
+                column.role,
+                column.note,
+                column.becomes,
+            )
+        if key is not None and key == key_of_run:
             runs[-1].append(column)
         else:
             runs.append([column])
-        of_run = alike
+        key_of_run = key
     shown: list[list[ColumnSummary]] = []
     for run in runs:
-        shown += [run] if len(run) >= _FEWEST_TOGETHER else [[column] for column in run]
+        if len(run) >= _FEWEST_TOGETHER:
+            shown.append(run)
+        else:
+            shown += [[column] for column in run]
     return shown

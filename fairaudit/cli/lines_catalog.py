@@ -1,13 +1,15 @@
-"""The method catalog as console lines."""
+"""The method catalog as console lines and as JSON."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
 
 from fairaudit.config.presets import Preset
 from fairaudit.methods.catalog import Guarantee, MethodSpec, find, home_of
 from fairaudit.methods.checks import as_checked
 from fairaudit.report.render.terminal import aligned
 
-PLAIN = "dpsgd"  # beside which mitigations stand
+PLAIN = "dpsgd"  # with which other methods are compared
+_FUNCTIONS = ("fit_work", "remark_at")  # fields of a method that JSON has no form for
 
 
 def guarantee_text(guarantee: Guarantee) -> str:
@@ -26,7 +28,7 @@ def method_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
         yield f"  does       {spec.summary}"
         yield f"  source     {spec.source}"
         yield f"  settings   {', '.join(spec.settings)}"
-        yield from _did(spec)
+        yield from _sample_lines(spec)
         for name, conversion in spec.conversions.items():
             yield f"  or         {name}: {conversion.into} is {conversion.text}"
         if spec.all_needs:
@@ -42,17 +44,17 @@ def method_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
             )
 
 
-def _did(spec: MethodSpec) -> Iterator[str]:
-    """What the method did on the sample, and what a reader of its name must know."""
+def _sample_lines(spec: MethodSpec) -> Iterator[str]:
+    """The method's gap on the sample table beside plain DP-SGD's, and its remark, where known."""
     if spec.gap_on_sample is not None:
         value, low, high = spec.gap_on_sample
-        of_plain = ""
-        plain = find(PLAIN).gap_on_sample
-        if spec.name != PLAIN and plain is not None:
-            of_plain = f"; {PLAIN} {plain[0]:.1f}"
+        beside = ""
+        gap_of_plain = find(PLAIN).gap_on_sample
+        if spec.name != PLAIN and gap_of_plain is not None:
+            beside = f"; {PLAIN} {gap_of_plain[0]:.1f}"
         yield (
             f"  on sample  gap of privacy cost, F less M, at clipping bound 1: {value:.1f} points "
-            f"[{low:.1f}, {high:.1f}]{of_plain}"
+            f"[{low:.1f}, {high:.1f}]{beside}"
         )
     if spec.remark:
         yield f"  note       {spec.remark}"
@@ -73,13 +75,17 @@ def one_method_lines(spec: MethodSpec, named: Iterable[Preset]) -> Iterator[str]
     yield f"Settings (--settings {spec.name}.SETTING=VALUE)"
     for name, facts in described(spec).items():
         unit = f" ({facts['unit']})" if facts["unit"] else ""
-        alone = [variant.name for variant in spec.variants if name in variant.settings]
-        of = f", in {' and '.join(alone)} alone" if alone and name not in spec.settings else ""
-        yield f"  {name}: {facts['meaning']}; {facts['range']}{unit}{of}"
-        none = "none, from --epsilon or given"
-        if name in spec.conversions:
-            none = f"none; given, it sets {spec.conversions[name].into}"
-        yield f"    default: {facts['default'] or none}"
+        forms = [variant.name for variant in spec.variants if name in variant.settings]
+        alone = ""  # of a setting that only published forms have
+        if forms and name not in spec.settings:
+            alone = f", in {' and '.join(forms)} alone"
+        yield f"  {name}: {facts['meaning']}; {facts['range']}{unit}{alone}"
+        default = facts["default"]
+        if not default and name in spec.conversions:
+            default = f"none; given, it sets {spec.conversions[name].into}"
+        elif not default:
+            default = "none, from --epsilon or given"
+        yield f"    default: {default}"
     yield ""
     yield f"Try it: fairaudit run --data TABLE --group COLUMN --method {spec.name}"
 
@@ -88,12 +94,14 @@ def _is_about(preset: Preset, spec: MethodSpec) -> bool:
     """Whether a preset runs the method or has settings of its own for it."""
     names = {spec.name, *spec.aliases}
     methods, settings = preset.fields.get("method", ()), preset.fields.get("settings", {})
-    return bool(names & {*_keys(methods), *_keys(settings)})
+    return bool(names & {*_method_names(methods), *_method_names(settings)})
 
 
-def _keys(value: object) -> Iterable[str]:
-    """The names in a value of a preset: methods, or the keys of its settings."""
-    return value if isinstance(value, tuple | Mapping) else ()
+def _method_names(value: object) -> Iterable[str]:
+    """The methods in a field of a preset: a tuple of names, or settings by the method's name."""
+    if isinstance(value, tuple | Mapping):
+        return value
+    return ()
 
 
 def guarantee_of(spec: MethodSpec) -> Guarantee:
@@ -123,6 +131,29 @@ def described(spec: MethodSpec) -> Mapping[str, Mapping[str, str | None]]:
             "default": None if setting.default is None else setting.default.text,
         }
         for name, setting in settings.items()
+    }
+
+
+def method_record(spec: MethodSpec) -> dict[str, object]:
+    """The JSON-ready record of one method: its fields, without those that are functions.
+
+    Settings, variants and conversions are given by name, for their rules are functions;
+    ``numbers`` says in words what each setting is.
+    """
+    plain_fields = asdict(replace(spec, settings={}, variants=(), conversions={}, fit_work=None))
+    for function in _FUNCTIONS:
+        del plain_fields[function]
+    variants = []
+    for variant in spec.variants:
+        fields = asdict(replace(variant, settings={}))
+        variants.append({**fields, "settings": list(variant.settings)})
+    return {
+        **plain_fields,
+        "guarantee": guarantee_of(spec),
+        "settings": list(spec.settings),
+        "variants": variants,
+        "conversions": {name: [c.into, c.text] for name, c in spec.conversions.items()},
+        "numbers": described(spec),
     }
 
 

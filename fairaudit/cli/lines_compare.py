@@ -24,13 +24,12 @@ def change_lines(changes: Changes, *, every: bool) -> Iterator[str]:
     if not changes.same_data:
         yield "The reports are of different data: a change may come from the data alone."
     for option in changes.options:
-        before, after = plain(str(option.before), 80), plain(str(option.after), 80)
-        yield f"option   {plain(option.name)}: {before} -> {after}"
+        old, new = plain(str(option.before), 80), plain(str(option.after), 80)
+        yield f"option   {plain(option.name)}: {old} -> {new}"
     for row in changes.epsilon:
         if row.before != row.after:
-            before, after = (
-                "–" if value is None else shown_up(value) for value in (row.before, row.after)
-            )
+            before = "–" if row.before is None else shown_up(row.before)
+            after = "–" if row.after is None else shown_up(row.after)
             yield f"epsilon  {plain(row.arm)}: {before} -> {after}"
     for name, arms in (("first", changes.only_before), ("second", changes.only_after)):
         if arms:
@@ -38,9 +37,11 @@ def change_lines(changes: Changes, *, every: bool) -> Iterator[str]:
     for word, findings in (("no more", changes.gone), ("now", changes.new)):
         for finding in findings:
             yield f"{word:<9}{plain(finding.arm)}: {plain(finding.text, 500)}"
-    shown = [
-        c for c in changes.changes if every or c.exceeds or c.metric.removesuffix("_gap") in costs()
-    ]
+    shown = []
+    for change in changes.changes:
+        is_cost = change.metric.removesuffix("_gap") in costs()
+        if every or change.exceeds or is_cost:
+            shown.append(change)
     rows = [("method", "group", "metric", "before", "after", "change", "")]
     for change in shown[:_MOST_ROWS]:
         where = plain(f"{change.grouping}: {change.group}" if change.group else "all rows")
@@ -51,6 +52,7 @@ def change_lines(changes: Changes, *, every: bool) -> Iterator[str]:
         yield from aligned(rows, left={0, 1, 2, 6})
     if len(shown) > _MOST_ROWS:
         yield f"{len(shown) - _MOST_ROWS} more: --json shows all"
+    # `exceeds` is None where a number has no interval, so nothing is known of its change.
     decided = [change for change in changes.changes if change.exceeds is not None]
     beyond = sum(bool(change.exceeds) for change in decided)
     yield (

@@ -33,7 +33,7 @@ def verdict_lines(report: Report, inconclusive: InconclusiveIs | None) -> Iterat
     for gate in report.gates:
         yield f"Gate {gate.outcome:<12} {plain(gate.rule, 200)}  ({plain(gate.words, 400)})"
         yield from (f"    {line}" for line in _reasons(gate))
-        yield from (f"    {line}" for line in _deciding(report, gate))
+        yield from (f"    {line}" for line in _advice(report, gate))
     if report.verdict is not None:
         # An inconclusive verdict that `--inconclusive` counts as another one.
         is_mapped = report.verdict == "inconclusive" and inconclusive is not None
@@ -69,7 +69,9 @@ def annotation(command: str, title: str, text: str) -> str:
 
 def _reasons(gate: GateRecord) -> Iterator[str]:
     """Why a rule does not pass: the numbers that it fails on, and what was not judged."""
-    targets = [target for target in gate.targets if target.outcome == gate.outcome != "pass"]
+    targets = []
+    if gate.outcome != "pass":
+        targets = [target for target in gate.targets if target.outcome == gate.outcome]
     for target in targets[:_MOST_TARGETS]:
         yield described(target, gate.unit) + (
             f" ({plain(target.reason, 200)})" if target.reason else ""
@@ -82,8 +84,8 @@ def _reasons(gate: GateRecord) -> Iterator[str]:
         yield f"not judged: {plain('; '.join(gate.left_out), 300)}"
 
 
-def _deciding(report: Report, gate: GateRecord) -> Iterator[str]:
-    """What would decide an open rule, for each method of which that is known."""
+def _advice(report: Report, gate: GateRecord) -> Iterator[str]:
+    """What would decide an open rule, for each method of which a finding says it."""
     for finding in report.findings:
         is_open = finding.code == "rule_open" and finding.reason == (gate.promise or gate.rule)
         if is_open and finding.advice is not None:

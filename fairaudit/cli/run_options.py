@@ -127,46 +127,20 @@ def takes_audit_options(
     @wraps(command)
     def parsed(**typed: Any) -> None:  # noqa: ANN401 (as typer has read them)
         """Called by typer: gather what was typed into a ``Given``, and run the command with it."""
-        values: dict[str, object] = {}
-        several: dict[str, Sequence[str]] = {}
-        for option in options:
-            value = typed.pop(option.field)
-            if value is None or value == []:
-                continue
-            if option.field in SWEPT:
-                if len(value) > 1:
-                    several[option.field] = tuple(value)
-                value = value[0]
-            if _default_type(option.field) is dict:
-                value = parse_pairs(value, option.field)
-            if option.field == "settings":
-                value = nested_settings(value)
-            values[option.field] = value
-        extra = {given.name: typed.pop(given.name) for given in of_command}
-        if several and not sweeps:
-            name = next(iter(several)).replace("_", "-")
+        values, swept = _typed_values(options, typed)
+        extra = {own.name: typed.pop(own.name) for own in of_command}
+        if swept and not sweeps:
+            name = next(iter(swept)).replace("_", "-")
             raise ConfigError(
                 f"--{name} has several values", hint="fairaudit run and plan take them"
             )
-        command(Given(values, **typed, of_command=extra, swept=several))
+        # What is left of `typed` are options of every command, named as fields of `Given`.
+        command(Given(values, **typed, of_command=extra, swept=swept))
 
     parameters = []
     for option in options:
-        name = "--" + option.field.replace("_", "-")
-        # Numbers are read where their ranges are known, whichever place sets them.
-        kind: object = str | None
-        default = _default_type(option.field)
-        if default is bool:
-            kind = bool | None
-            name += f"/--no-{name.removeprefix('--')}"
-        elif default in (tuple, dict) or option.field in SWEPT:
-            kind = list[str] | None
-        text = helps.get(option.field, option.help)
-        hidden = option.field in unlisted
-        declared = typer.Option(
-            option.flags or name, help=text, metavar=option.metavar, hidden=hidden
-        )
-        parameters.append(parameter(option.field, kind, None, declared))
+        text, hidden = helps.get(option.field, option.help), option.field in unlisted
+        parameters.append(_audit_parameter(option, text, hidden=hidden))
     parameters += of_command
     config = typer.Option(help="TOML file of options.", metavar="FILE")
     trust = typer.Option(
@@ -181,9 +155,62 @@ def takes_audit_options(
         inspect.Parameter("quiet", _BY_NAME, default=False, annotation=Quiet),
         parameter("verbose", bool, False, verbose),
     ]
+    # Typer reads these two, and not the parameters that `parsed` itself has.
     parsed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     parsed.__annotations__ = {p.name: p.annotation for p in parameters}
     return parsed
+
+
+def _typed_values(
+    options: Sequence[Option], typed: dict[str, Any]
+) -> tuple[dict[str, object], dict[str, Sequence[str]]]:
+    """Take an audit's options out of what typer has read.
+
+    Args:
+        options: Those that the command takes.
+        typed: Parameter -> value, None or [] where it was not typed; the options are removed.
+
+    Returns:
+        Field of ``AuditConfig`` -> value, and field -> values of an option that was typed several
+        times to be swept over (its place in the first holds the first of them).
+    """
+    values: dict[str, object] = {}
+    swept: dict[str, Sequence[str]] = {}
+    for option in options:
+        value = typed.pop(option.field)
+        if value is None or value == []:
+            continue
+        if option.field in SWEPT:
+            if len(value) > 1:
+                swept[option.field] = tuple(value)
+            value = value[0]
+        if _default_type(option.field) is dict:
+            value = parse_pairs(value, option.field)
+        if option.field == "settings":
+            value = nested_settings(value)
+        values[option.field] = value
+    return values, swept
+
+
+def _audit_parameter(option: Option, text: str, *, hidden: bool) -> inspect.Parameter:
+    """An audit's option as a parameter for typer to read.
+
+    Args:
+        option: The option.
+        text: Its help.
+        hidden: Whether the help leaves it out.
+    """
+    name = "--" + option.field.replace("_", "-")
+    default = _default_type(option.field)
+    # A number stays text here: ranges are checked when the options of all places are merged.
+    kind: object = str | None
+    if default is bool:
+        kind = bool | None
+        name += f"/--no-{name.removeprefix('--')}"
+    elif default in (tuple, dict) or option.field in SWEPT:
+        kind = list[str] | None
+    declared = typer.Option(option.flags or name, help=text, metavar=option.metavar, hidden=hidden)
+    return parameter(option.field, kind, None, declared)
 
 
 _BY_NAME = inspect.Parameter.KEYWORD_ONLY

@@ -60,6 +60,27 @@ def located(value: object) -> object:
         rest = text.partition(":")[2]
         return Path("/" + unquote(rest).lstrip("/"))
     rest = _SCHEME.sub("", text, count=1)
+    _refuse_other_schemes(scheme, rest)
+    address = urlsplit(f"{scheme}://{rest}")
+    parameters = [pair.partition("=")[0] for pair in address.query.split("&")]
+    login = address.netloc.rpartition("@")[0]
+    # Before an @ an abfs address has its container and an s3 or gs address a key; LOGIN:PASSWORD is
+    # a secret in any.
+    is_secret = ":" in login or (login and scheme in ("s3", "gs", "gcs"))
+    if is_secret or any(map(_SECRETS.search, parameters)):
+        raise ConfigError(
+            f"the {scheme} address holds credentials, which a report would repeat",
+            hint="leave them to the environment, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        )
+    return Address(f"{scheme}://{rest}")
+
+
+def _refuse_other_schemes(scheme: str, rest: str) -> None:
+    """Refuse an address of a kind that is not read; ``rest``: what follows its ``scheme://``.
+
+    Raises:
+        ConfigError: It says how to have the data here instead.
+    """
     if scheme in _WEB:
         shown = _shown(f"{scheme}://{rest}")
         raise ConfigError(
@@ -75,19 +96,9 @@ def located(value: object) -> object:
     if scheme not in STORES:
         raise ConfigError(
             f"{scheme} addresses are not read",
-            hint=f"copy the data here; read are files, folders, {', '.join(STORES[:1])}://, gs://, "
-            "abfs://, hdfs:// and -",
+            hint="copy the data here; read are files, folders, s3://, gs://, abfs://, hdfs:// "
+            "and -",
         )
-    address = urlsplit(f"{scheme}://{rest}")
-    parameters = [pair.partition("=")[0] for pair in address.query.split("&")]
-    login = address.netloc.rpartition("@")[0]
-    is_secret = ":" in login or (login and scheme in ("s3", "gs", "gcs"))
-    if is_secret or any(map(_SECRETS.search, parameters)):
-        raise ConfigError(
-            f"the {scheme} address holds credentials, which a report would repeat",
-            hint="leave them to the environment, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-        )
-    return Address(f"{scheme}://{rest}")
 
 
 def scheme_of(text: str) -> str:

@@ -47,16 +47,20 @@ def read_names(value: object) -> object:
 
 
 def _in_file(path: Path) -> tuple[str, ...]:
-    """The names that a file holds. Raises: as :func:`read_names`."""
+    """The names that a file holds: of UCI's kind, or one in each line, or all in one line.
+
+    Raises:
+        ConfigError: As :func:`read_names`.
+    """
     try:
         with path.open(encoding="utf-8-sig") as stream:
             text = stream.read(_MOST)
     except (OSError, UnicodeError):
         raise ConfigError(f"--names {path.name} cannot be read", hint="save it as UTF-8") from None
-    lines = [line.partition("|")[0].strip() for line in text.splitlines()]
+    lines = [line.partition("|")[0].strip() for line in text.splitlines()]  # "|" begins a comment
     lines = [line for line in lines if line]
     attributes = [match[1].strip() for line in lines if (match := _ATTRIBUTE.fullmatch(line))]
-    if len(attributes) > 1:
+    if len(attributes) > 1:  # UCI's kind, which gives the class no name of its own
         return (*attributes, _CLASS)
     if len(lines) == 1:
         lines = [name.strip() for name in lines[0].split(",")]

@@ -16,9 +16,10 @@ def option_name(field: str) -> str:
 
 def option_given(config: AuditConfig, fields: Iterable[str]) -> str:
     """The first of these options that is not at its default, as ``--name``; "" where all are."""
-    fields_of = AuditConfig.model_fields
-    changed = (name for name in fields if getattr(config, name) != fields_of[name].get_default())
-    return next(map(option_name, changed), "")
+    for name in fields:
+        if getattr(config, name) != AuditConfig.model_fields[name].get_default():
+            return option_name(name)
+    return ""
 
 
 def refuse_alone(config: AuditConfig) -> None:
@@ -27,12 +28,12 @@ def refuse_alone(config: AuditConfig) -> None:
     Raises:
         ConfigError: About the first such option.
     """
-    there = {capability.name for capability in CAPABILITIES}
+    installed = {capability.name for capability in CAPABILITIES}
     for option in OPTIONS:
         changed = option_given(config, [option.field])
         if not changed:
             continue
-        if option.capability and option.capability not in there:
+        if option.capability and option.capability not in installed:
             raise ConfigError(
                 f"{changed}: this installation has no {option.capability}", hint="leave it out"
             )

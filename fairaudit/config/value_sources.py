@@ -148,27 +148,70 @@ def merge_layers(layers: Sequence[OptionLayer]) -> ResolvedConfig:
     Raises:
         ConfigError: A value does not fit its field, or no data are named.
     """
-    values: dict[str, object] = {}
-    origins = dict.fromkeys(_DEFAULTS, DEFAULT)
-    settings: dict[str, dict[str, object]] = {}
-    said_by: dict[tuple[str, str], str] = {}  # method, setting -> origin of its value
-    for origin, given in reversed([(layer.origin, layer.values) for layer in layers]):
-        for name, value in given.items():
+    merged = _MergedLayers()
+    for layer in reversed(layers):  # the weakest first: a stronger one replaces what it says
+        merged.add(layer)
+    values = dict(merged.values)
+    values["settings"] = {method: numbers for method, numbers in merged.settings.items() if numbers}
+    if "data" not in values:
+        raise ConfigError("no data given", hint="name the file: --data loans.parquet")
+    try:
+        config = AuditConfig.model_validate(values)
+    except ValidationError as error:
+        raise _misfit(error, merged.origins) from None
+    return ResolvedConfig(config, merged.origins, merged.settings_origins)
+
+
+@dataclass(slots=True)
+class _MergedLayers:
+    """What layers set together, filled from the weakest to the strongest.
+
+    Args:
+        values: Field -> raw value, ``settings`` aside.
+        origins: Every field -> its origin.
+        settings: Method as given -> setting -> raw value.
+        settings_origins: (method as given, setting) -> the origin of its value.
+    """
+
+    values: dict[str, object] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=lambda: dict.fromkeys(_DEFAULTS, DEFAULT))
+    settings: dict[str, dict[str, object]] = field(default_factory=dict)
+    settings_origins: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def add(self, layer: OptionLayer) -> None:
+        """Put a layer above those that were added before.
+
+        Raises:
+            ConfigError: Its settings are not one table per method.
+        """
+        origin = layer.origin
+        for name, value in layer.values.items():
             if name in _RIVALS:
-                values.pop(_RIVALS[name], None)
-                origins[_RIVALS[name]] = DEFAULT
+                self.values.pop(_RIVALS[name], None)
+                self.origins[_RIVALS[name]] = DEFAULT
             if name == "noise_multiplier":
-                values["epsilon"] = ()  # else the default would look like a target that was met
-                origins["epsilon"] = f"not used: noise_multiplier is set ({origin})"
+                self.values[
+                    "epsilon"
+                ] = ()  # else the default would look like a target that was met
+                self.origins["epsilon"] = f"not used: noise_multiplier is set ({origin})"
             # An option for all methods removes what weaker layers said for single methods; an
             # epsilon does so with their noise multipliers.
-            void = "noise_multiplier" if name == "epsilon" else name
-            if void in _PER_METHOD:
-                for numbers in settings.values():
-                    numbers.pop(void, None)
+            replaced = "noise_multiplier" if name == "epsilon" else name
+            if replaced in _PER_METHOD:
+                for numbers in self.settings.values():
+                    numbers.pop(replaced, None)
             if name != "settings":
-                values[name], origins[name] = value, origin
-        tables = given.get("settings", {})
+                self.values[name], self.origins[name] = value, origin
+        # Last, so that a layer's options for all methods do not remove its own settings.
+        if "settings" in layer.values:
+            self._add_settings(layer.values["settings"], origin)
+
+    def _add_settings(self, tables: object, origin: str) -> None:
+        """Take over numbers of single methods, one by one; ``tables``: as the layer holds them.
+
+        Raises:
+            ConfigError: They are not one table per method.
+        """
         if not isinstance(tables, Mapping) or not all(
             isinstance(numbers, Mapping) for numbers in tables.values()
         ):
@@ -176,28 +219,22 @@ def merge_layers(layers: Sequence[OptionLayer]) -> ResolvedConfig:
         for method, numbers in tables.items():
             for key, value in numbers.items():
                 name = str(key).replace("-", "_")
-                settings.setdefault(str(method), {})[name] = value
-                said_by[str(method), name] = origin
-        if "settings" in given:
-            weaker = origins["settings"]
-            origins["settings"] = origin if weaker == DEFAULT else f"{origin}, {weaker}"
-    values["settings"] = {method: numbers for method, numbers in settings.items() if numbers}
-    if "data" not in values:
-        raise ConfigError("no data given", hint="name the file: --data loans.parquet")
-    try:
-        config = AuditConfig.model_validate(values)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = str(first["loc"][0])
-        where = ".".join(str(part) for part in first["loc"] if not isinstance(part, int))
-        origin = origins.get(field, OPTION)
-        if origin == OPTION:
-            origin = f"option {option_name(field)}"
-        expected = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(
-            f"{where} = {_shown(first['input'])} ({origin}) does not fit: {expected}"
-        ) from None
-    return ResolvedConfig(config, origins, said_by)
+                self.settings.setdefault(str(method), {})[name] = value
+                self.settings_origins[str(method), name] = origin
+        weaker = self.origins["settings"]
+        self.origins["settings"] = origin if weaker == DEFAULT else f"{origin}, {weaker}"
+
+
+def _misfit(error: ValidationError, origins: Mapping[str, str]) -> ConfigError:
+    """The error to raise for the first value that pydantic refused: it names value and origin."""
+    first = error.errors(include_url=False)[0]
+    field = str(first["loc"][0])
+    where = ".".join(str(part) for part in first["loc"] if not isinstance(part, int))
+    origin = origins.get(field, OPTION)
+    if origin == OPTION:
+        origin = f"option {option_name(field)}"
+    expected = first["msg"].removeprefix("Value error, ")
+    return ConfigError(f"{where} = {_shown(first['input'])} ({origin}) does not fit: {expected}")
 
 
 def parse_pairs(parts: Sequence[str], name: str) -> dict[str, str]:
@@ -205,15 +242,17 @@ def parse_pairs(parts: Sequence[str], name: str) -> dict[str, str]:
 
     Of ``contrast`` and ``zero`` it is the first, for a value may be ``<=25``.
 
-    ``name``: the option's field, for the message.
+    Args:
+        parts: What was typed, each NAME=VALUE.
+        name: Field of the option.
 
     Raises:
         ConfigError: A part has no ``=``.
     """
     pairs: dict[str, str] = {}
     for part in parts:
-        divided = part.partition if name in ("contrast", "zero") else part.rpartition
-        key, sign, value = divided("=")
+        is_first = name in ("contrast", "zero")
+        key, sign, value = part.partition("=") if is_first else part.rpartition("=")
         if not sign or not key.strip():
             raise ConfigError(f"{option_name(name)} needs NAME=VALUE, got {_shown(part)}")
         pairs[key.strip()] = value.strip()

@@ -43,10 +43,11 @@ class Message(ABC):
 
 
 def messages_in(module: ModuleType) -> tuple[type[Message], ...]:
-    """The messages that a module defines, in its order; what several have in common is none."""
+    """The messages that a module defines, in its order; base classes without a code are none."""
     messages: list[type[Message]] = []
-    for thing in vars(module).values():
-        is_message = isinstance(thing, type) and issubclass(thing, Message)
-        if is_message and thing.__module__ == module.__name__ and hasattr(thing, "code"):
-            messages.append(thing)
+    for value in vars(module).values():
+        is_message = isinstance(value, type) and issubclass(value, Message)
+        # A class that is imported here is of another module.
+        if is_message and value.__module__ == module.__name__ and hasattr(value, "code"):
+            messages.append(value)
     return tuple(messages)

@@ -15,7 +15,10 @@ _SHOWN_MARKS = 5  # of the texts that are named
 
 @dataclass(frozen=True, slots=True)
 class MixedTypes(Message):
-    """Columns of numbers and texts; ``contents``: what each holds, as a clause with its name."""
+    """Columns of numbers and texts.
+
+    ``contents``: what each holds, as a clause with its name; ``words``: the texts among numbers.
+    """
 
     code = "mixed_types"
     when = "a column of text holds numbers and other texts, and is read as text"
@@ -239,7 +242,7 @@ class _TellingColumn(Message):
 
 @dataclass(frozen=True, slots=True)
 class FeaturePredictsLabel(_TellingColumn):
-    """Such a column of the label."""
+    """A feature that gives the label away."""
 
     code = "feature_predicts_label"
     when = "a feature alone leaves at most a quarter of the errors that guessing the label makes"
@@ -257,7 +260,7 @@ class FeaturePredictsLabel(_TellingColumn):
 
 @dataclass(frozen=True, slots=True)
 class FeatureDeterminesGroup(_TellingColumn):
-    """Such a column of the group."""
+    """A feature that gives the group away."""
 
     code = "feature_determines_group"
     when = "a feature alone tells the group of 99 % of the rows"
@@ -297,7 +300,7 @@ class RowsDropped(Message):
 
 @dataclass(frozen=True, slots=True)
 class UnlabelledDropped(RowsDropped):
-    """The same of given predictions without a label."""
+    """How many rows of given predictions are left out since they have no label."""
 
     @property
     def fix(self) -> str:
@@ -306,7 +309,7 @@ class UnlabelledDropped(RowsDropped):
 
 @dataclass(frozen=True, slots=True)
 class UnpredictedDropped(RowsDropped):
-    """The same of rows without a given prediction."""
+    """How many rows are left out since no prediction is given for them."""
 
     @property
     def fix(self) -> str:
@@ -315,7 +318,10 @@ class UnpredictedDropped(RowsDropped):
 
 @dataclass(frozen=True, slots=True)
 class _EqualRows(Message):
-    """How many of the rows are equal to an earlier one; of a table of predictions or not."""
+    """How many of ``rows`` are equal to an earlier one.
+
+    ``are_predicted``: the table is one of given predictions.
+    """
 
     repeated: int
     rows: int
@@ -331,7 +337,7 @@ class _EqualRows(Message):
 
 @dataclass(frozen=True, slots=True)
 class Copies(_EqualRows):
-    """Such rows that chance does not explain: one record, written several times."""
+    """Equal rows that chance does not explain: one record, written several times."""
 
     code = "copies"
     when = "rows are equal to an earlier one, and more of them than chance explains"
@@ -353,7 +359,7 @@ class Copies(_EqualRows):
 
 @dataclass(frozen=True, slots=True)
 class DuplicateRows(_EqualRows):
-    """Such rows that may be of different people."""
+    """Equal rows that may be of different people."""
 
     code = "duplicate_rows"
     when = "rows are equal to an earlier one, and may be of different people"
@@ -603,7 +609,11 @@ class ProbabilityOf(Message):
 
 @dataclass(frozen=True, slots=True)
 class TurnedProbability(Message):
-    """A column of probabilities with its AUC, below a half in every group; ``other``: class."""
+    """A column of probabilities whose AUC is below a half in every group.
+
+    ``auc``: over all rows; ``other``: the class that it may be the probability of;
+    ``are_several``: ``column`` names several columns, between commas.
+    """
 
     code = "turned_probability"
     when = "given probabilities rank worse than chance in every group"

@@ -15,7 +15,7 @@ from fairaudit.messages.names import arms_text
 
 @dataclass(frozen=True, slots=True)
 class ReportNotPrivate(Message):
-    """Of every report."""
+    """That a report itself is not private; every report says it."""
 
     code = "report_not_private"
     level = "limitation"
@@ -44,7 +44,7 @@ class PerRun(Message):
 
 @dataclass(frozen=True, slots=True)
 class FixedSeeds(Message):
-    """Of every audit."""
+    """That the noise of an audit can be computed again; every audit says it."""
 
     code = "fixed_seeds"
     level = "limitation"
@@ -190,7 +190,7 @@ class Suppression(Message):
 
 @dataclass(frozen=True, slots=True)
 class Statistics(Message):
-    """Test rows of the smallest group, None for none, and how many gaps are computed."""
+    """Distinct test rows of the smallest group (None: no group has any), and gaps computed."""
 
     code = "statistics"
     level = "limitation"
@@ -214,7 +214,7 @@ class Statistics(Message):
 
 @dataclass(frozen=True, slots=True)
 class ScoredStatistics(Statistics):
-    """The same of given predictions of so many models."""
+    """The same of given predictions; ``models``: how many models each method has."""
 
     models: int
 
@@ -227,7 +227,7 @@ class ScoredStatistics(Statistics):
 
 @dataclass(frozen=True, slots=True)
 class ThisFile(Message):
-    """Of every audit."""
+    """That intervals are about models trained on this file's rows; every audit says it."""
 
     code = "this_file"
     level = "limitation"
@@ -244,7 +244,7 @@ class ThisFile(Message):
 
 @dataclass(frozen=True, slots=True)
 class GivenTestRows(Message):
-    """Of every report on given predictions."""
+    """That given predictions are taken to be on test rows; every report on such says it."""
 
     code = "test_rows"
     level = "limitation"
@@ -260,7 +260,7 @@ class GivenTestRows(Message):
 
 @dataclass(frozen=True, slots=True)
 class OneModel(Message):
-    """Of a report on given predictions of one seed."""
+    """That intervals leave out another training, where predictions of one seed are given."""
 
     code = "one_model"
     level = "limitation"

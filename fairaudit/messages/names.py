@@ -43,8 +43,8 @@ def nearest(name: str, names: Sequence[str]) -> str:
 
 def arms_text(keys: Iterable[str]) -> str:
     """Keys of arms as one text, those of one method together: ``sgd, dpsgd@1 @3 @8``."""
-    epsilons: dict[str, list[str]] = {}
+    suffixes: dict[str, list[str]] = {}  # method -> what follows its name: "", or "@" and epsilon
     for key in keys:
         method = key.partition("@")[0]
-        epsilons.setdefault(method, []).append(key.removeprefix(method))
-    return ", ".join(method + " ".join(ends) for method, ends in epsilons.items())
+        suffixes.setdefault(method, []).append(key.removeprefix(method))
+    return ", ".join(method + " ".join(ends) for method, ends in suffixes.items())

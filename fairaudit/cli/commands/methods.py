@@ -1,13 +1,10 @@
 """``fairaudit methods``."""
 
-from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
 
 from fairaudit.cli.run_options import AsJson
-
-FUNCTIONS = ("fit_work", "remark_at")  # fields of a method, which JSON has no form for
 
 
 def methods(
@@ -27,9 +24,8 @@ def methods(
     """List methods with guarantee status and source; say all about one, or check it."""
     # Imported here: `--help` reads no entry points.
     from fairaudit.cli.lines_catalog import (
-        described,
-        guarantee_of,
         method_lines,
+        method_record,
         one_method_lines,
         setting_lines,
     )
@@ -42,27 +38,7 @@ def methods(
         return
     specs = catalog() if name is None else {find(name).name: find(name)}
     if as_json:
-        # Settings and variants by name, since a rule is a function, which JSON has no form for;
-        # "numbers" says in words what each setting is. What a training does is a function, too.
-        whole = {
-            name: asdict(replace(spec, settings={}, variants=(), conversions={}, fit_work=None))
-            for name, spec in specs.items()
-        }
-        content = {
-            name: {
-                **{field: value for field, value in whole[name].items() if field not in FUNCTIONS},
-                "guarantee": guarantee_of(spec),
-                "settings": list(spec.settings),
-                "variants": [
-                    {**asdict(replace(variant, settings={})), "settings": list(variant.settings)}
-                    for variant in spec.variants
-                ],
-                "conversions": {key: [c.into, c.text] for key, c in spec.conversions.items()},
-                "numbers": described(spec),
-            }
-            for name, spec in specs.items()
-        }
-        print_json(content)
+        print_json({key: method_record(spec) for key, spec in specs.items()})
         return
     if name is not None:
         print_stdout(one_method_lines(find(name), presets().values()))

@@ -111,13 +111,13 @@ def _plan_sweep(given: Given) -> None:
         prepared = prepare(resolved, screen.listen)
         made, dataset, config = prepared.plan, prepared.dataset, resolved.config
         cores = config.workers or available_cores()
-        seconds, reading, splitting = (
-            of(made, cores, done) for of in (estimated_seconds, reading_seconds, twin_seconds)
-        )
+        seconds = estimated_seconds(made, cores, done)
+        reading = reading_seconds(made, cores, done)
+        splitting = twin_seconds(made, cores, done)
         foreseen = list(forecasts(made, dataset, prepared.rules, changed=config.changed_answers))
         record = plan_record(prepared, seconds=seconds, foreseen=foreseen)
         records.append({"value": value, "plan": record})
-        if not lines:
+        if not lines:  # once, for all values
             lines += [*header_lines(prepared, __version__), *rule_lines(prepared.rules)]
             lines += forecast_lines(foreseen)
         lines.append(f"{setting} {value:g}")
@@ -126,12 +126,10 @@ def _plan_sweep(given: Given) -> None:
         )
         lines += [out_line(config.out), *arm_lines(made)]
         notices |= {notice.text: notice for notice in (*made.notices, *dataset.notices)}
-        again = made.trials * sum(job.id in done for job in made.jobs)
-        trainings, shared, total = (
-            trainings + made.trainings - again,
-            shared + again,
-            total + seconds,
-        )
+        known = made.trials * sum(job.id in done for job in made.jobs)  # of another value
+        trainings += made.trainings - known
+        shared += known
+        total += seconds
         done |= {job.id for job in made.every_job}
     if given.json:
         print_json(

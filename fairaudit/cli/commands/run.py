@@ -10,7 +10,8 @@ from fairaudit import __version__
 from fairaudit.cli.run_options import Given, settled, takes_audit_options
 from fairaudit.errors import EXIT_GATE_FAILED, EXIT_INCONCLUSIVE, EXIT_OK, EXIT_TRAINING
 
-# How an audit ends: trainings that failed leave it unjudged, and an open rule is no failed one.
+# Exit codes of audits, the worst last, by which a sweep ends: trainings that failed leave rules
+# unjudged, a rule that failed is worse than an open one.
 _WORST_LAST = (EXIT_OK, EXIT_INCONCLUSIVE, EXIT_GATE_FAILED, EXIT_TRAINING)
 _SEVERAL = " Typed several times, each value is audited and a chart made."
 
@@ -60,7 +61,8 @@ def run(given: Given) -> None:
         prepared = prepare(resolved, screen.listen)
     cores = resolved.config.workers or available_cores()
     screen.lines(header_lines(prepared, __version__))
-    seconds, reading = (of(prepared.plan, cores) for of in (estimated_seconds, reading_seconds))
+    seconds = estimated_seconds(prepared.plan, cores)
+    reading = reading_seconds(prepared.plan, cores)
     splitting = twin_seconds(prepared.plan, cores)
     screen.lines(
         plan_lines(
@@ -117,25 +119,31 @@ def _sweep(given: Given) -> None:
     out, counts_as = whole.config.out, whole.config.inconclusive
     screen = Screen(quiet=given.quiet, verbose=given.verbose)
 
-    def begun(value: float, audit: Audit) -> None:
+    def print_value(value: float, audit: Audit) -> None:
         """Say which value is audited now; of the first also what the data are."""
         if value == min(each for each, _ in audits):
             screen.lines(header_lines(audit, __version__))
             screen.lines(rule_lines(audit.rules))
         screen.lines([f"{setting} {value:g}"])
 
-    ends: list[int] = []
+    codes: list[int] = []  # the exit code of an audit of each value alone
 
-    def ended(value: float, report: Report) -> None:
-        """Say what the rules say of this value, and keep how an audit of it alone would end."""
+    def print_verdict(value: float, report: Report) -> None:
+        """Print what the rules say of this value, and keep its exit code."""
         screen.lines(verdict_lines(report, counts_as))
         tell_github(report, counts_as)
-        ends.append(EXIT_TRAINING if report.status == "partial" else exit_code(report, counts_as))
+        codes.append(EXIT_TRAINING if report.status == "partial" else exit_code(report, counts_as))
 
     command = ["fairaudit", *sys.argv[1:]]
     try:
         swept = sweep(
-            setting, audits, out, screen.listen, command=command, begun=begun, ended=ended
+            setting,
+            audits,
+            out,
+            screen.listen,
+            command=command,
+            before_each=print_value,
+            after_each=print_verdict,
         )
     finally:
         screen.stop()
@@ -144,4 +152,4 @@ def _sweep(given: Given) -> None:
     screen.lines([f"Sweep {plain(str(out / 'sweep.html'), 1000)} · sweep.md · sweep.json"])
     if given.json:
         print_stdout([part_json(swept).rstrip("\n")])
-    raise typer.Exit(max(ends, key=_WORST_LAST.index))
+    raise typer.Exit(max(codes, key=_WORST_LAST.index))

@@ -24,88 +24,91 @@ from fairaudit.config.options import data_name
 from fairaudit.config.value_sources import parse_pairs, resolve_config
 from fairaudit.errors import ConfigError
 
-HOME = "fairaudit-score"
+HOME = "fairaudit-score"  # the folder of all scorings, each in one that is named after its data
+
+Predictions = Annotated[
+    str | None, typer.Argument(help="Table of predictions.", metavar="PREDICTIONS")
+]
+YTrue = Annotated[str | None, typer.Option(help="Column of what was true.", metavar="COL")]
+YPred = Annotated[str | None, typer.Option(help="Predicted class or probability.", metavar="COL")]
+Synthetic = Annotated[
+    str | None,
+    typer.Option(help="A synthetic table, to be measured against --data.", metavar="FILE"),
+]
+Real = Annotated[
+    str | None, typer.Option("--data", help="The real table of --synthetic.", metavar="FILE")
+]
+BaselinePred = Annotated[
+    str | None, typer.Option(help="The same of what to compare with.", metavar="COL")
+]
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        help="Classes in the order of several columns of probabilities, where their names do not "
+        "say them.",
+        metavar="A,B,..",
+    ),
+]
+Intersect = Annotated[bool, typer.Option("--intersect", help="Also compare intersections.")]
+Bins = Annotated[
+    list[str] | None,
+    typer.Option("--bin", help="Cut a numeric group; repeat.", metavar="COL=EDGES|qN"),
+]
+SeedColumn = Annotated[
+    str | None, typer.Option(help="Column of seeds (default: seed).", metavar="COL")
+]
+RowColumn = Annotated[
+    str | None, typer.Option(help="Column that identifies a row in all seeds.", metavar="COL")
+]
+SuppressBelow = Annotated[str, typer.Option(help="Hide groups of fewer rows.", metavar="N")]
+Out = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Folder of the report (default: {HOME}/NAME, after the data).", metavar="DIR"
+    ),
+]
+Note = Annotated[
+    str | None, typer.Option(help="Words of your own for its readers.", metavar="TEXT")
+]
 
 
 def score(
     group: Groups,
-    data: Annotated[
-        str | None, typer.Argument(help="Table of predictions.", metavar="PREDICTIONS")
-    ] = None,
-    y_true: Annotated[
-        str | None, typer.Option(help="Column of what was true.", metavar="COL")
-    ] = None,
-    y_pred: Annotated[
-        str | None, typer.Option(help="Predicted class or probability.", metavar="COL")
-    ] = None,
-    synthetic: Annotated[
-        str | None,
-        typer.Option(help="A synthetic table, to be measured against --data.", metavar="FILE"),
-    ] = None,
-    real: Annotated[
-        str | None, typer.Option("--data", help="The real table of --synthetic.", metavar="FILE")
-    ] = None,
-    baseline_pred: Annotated[
-        str | None, typer.Option(help="The same of what to compare with.", metavar="COL")
-    ] = None,
-    classes: Annotated[
-        str | None,
-        typer.Option(
-            help="Classes in the order of several columns of probabilities, where their names do "
-            "not say them.",
-            metavar="A,B,..",
-        ),
-    ] = None,
+    data: Predictions = None,
+    y_true: YTrue = None,
+    y_pred: YPred = None,
+    synthetic: Synthetic = None,
+    real: Real = None,
+    baseline_pred: BaselinePred = None,
+    classes: Classes = None,
     positive: Positive = None,
     favourable: Favourable = None,
-    intersect: Annotated[
-        bool, typer.Option("--intersect", help="Also compare intersections.")
-    ] = False,
-    bins: Annotated[
-        list[str] | None,
-        typer.Option("--bin", help="Cut a numeric group; repeat.", metavar="COL=EDGES|qN"),
-    ] = None,
+    intersect: Intersect = False,
+    bins: Bins = None,
     missing_values: MissingValues = None,
     number_format: NumberFormats = None,
-    seed_column: Annotated[
-        str | None, typer.Option(help="Column of seeds (default: seed).", metavar="COL")
-    ] = None,
-    row_column: Annotated[
-        str | None, typer.Option(help="Column that identifies a row in all seeds.", metavar="COL")
-    ] = None,
-    suppress_below: Annotated[
-        str, typer.Option(help="Hide groups of fewer rows.", metavar="N")
-    ] = "0",
-    out: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Folder of the report (default: {HOME}/NAME, after the data).", metavar="DIR"
-        ),
-    ] = None,
+    seed_column: SeedColumn = None,
+    row_column: RowColumn = None,
+    suppress_below: SuppressBelow = "0",
+    out: Out = None,
     form: Formats = None,
     fail_on: Annotated[list[str] | None, Rules] = None,
     baseline: Annotated[str | None, Baseline] = None,
     inconclusive: CountsAs = None,
-    note: Annotated[
-        str | None, typer.Option(help="Words of your own for its readers.", metavar="TEXT")
-    ] = None,
+    note: Note = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Measure predictions of your own, or a synthetic table, by group."""
-    table = _table_to_score(
-        data,
-        real,
-        synthetic,
-        {
-            "PREDICTIONS": data,
-            "--y-pred": y_pred,
-            "--baseline-pred": baseline_pred,
-            "--classes": classes,
-            "--seed-column": seed_column,
-            "--row-column": row_column,
-        },
-    )
+    about_predictions = {
+        "PREDICTIONS": data,
+        "--y-pred": y_pred,
+        "--baseline-pred": baseline_pred,
+        "--classes": classes,
+        "--seed-column": seed_column,
+        "--row-column": row_column,
+    }
+    table = _table_to_score(data, real, synthetic, about_predictions)
     options = {
         "data": table,
         "label": y_true,
@@ -127,14 +130,9 @@ def score(
     if synthetic is not None:
         options["synthetic"] = synthetic
     resolved = resolve_config(options)
-    shared = resolved.config
     # Imported here: `--help` must not wait for numpy and pyarrow.
     from fairaudit.cli.console import Screen
-    from fairaudit.cli.lines_gate import tell_github, verdict_lines
-    from fairaudit.cli.printing import print_stdout
-    from fairaudit.cli.scored import measured, trained_on_synthetic
-    from fairaudit.gate.check import exit_code
-    from fairaudit.report.to_json import to_json
+    from fairaudit.cli.scored import measured, show_verdict, trained_on_synthetic
 
     screen = Screen(quiet=quiet)
     if synthetic is not None:
@@ -143,14 +141,15 @@ def score(
         from fairaudit.score import ScoreConfig
 
         scored = ScoreConfig(
-            shared, y_pred or "", baseline_pred, seed_column, row_column, _class_names(classes)
+            resolved.config,
+            y_pred or "",
+            baseline_pred,
+            seed_column,
+            row_column,
+            _class_names(classes),
         )
         report = measured(scored, screen)
-    if as_json:
-        print_stdout([to_json(report).rstrip("\n")])
-    screen.lines(verdict_lines(report, shared.inconclusive))
-    tell_github(report, shared.inconclusive)
-    raise typer.Exit(exit_code(report, shared.inconclusive))
+    raise typer.Exit(show_verdict(report, resolved.config, screen, as_json=as_json))
 
 
 def _table_to_score(
@@ -159,14 +158,16 @@ def _table_to_score(
     synthetic: str | None,
     of_predictions: Mapping[str, str | None],
 ) -> str:
-    """The table that is measured: of predictions, or the real one of a synthetic table.
+    """The table whose rows are measured: of predictions, or the real one beside a synthetic table.
 
     Args:
-        predictions, real, synthetic: As they were given.
-        of_predictions: What is about a table of predictions, by its name, as it was given.
+        predictions, real, synthetic: Names of files; None: not given.
+        of_predictions: Options that only a table of predictions has: name -> value, None where it
+            is not given.
 
     Raises:
-        ConfigError: Neither or both are named, or one that does not go with the other.
+        ConfigError: Not one table of predictions, or not both tables; or ``--synthetic`` with an
+            option of ``of_predictions``.
     """
     table = real if synthetic else predictions
     if table is None or (synthetic is None) != (real is None):
@@ -180,7 +181,7 @@ def _table_to_score(
 
 
 def _class_names(classes: str | None) -> tuple[str, ...]:
-    """The names of ``--classes``, of which one that holds a comma stands in double quotes."""
+    """The names in ``--classes``, read as a line of CSV: a name that holds a comma is quoted."""
     if not classes:
         return ()
     return tuple(name.strip() for name in next(csv.reader([classes], skipinitialspace=True)))
