@@ -28,8 +28,8 @@ def main() -> int:
     # and again while they are imported, nor once more at the end. That is a fifth of a start.
     gc.set_threshold(50_000, 20, 20)
     # Another handler than Python's own was set by the process that started this one, and stays.
-    handles = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if handles:
+    handles_interrupt = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if handles_interrupt:
         signal.signal(signal.SIGINT, _interrupt)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # the program was started with it closed
@@ -49,13 +49,13 @@ def main() -> int:
         code = command()
     except KeyboardInterrupt:  # a second Ctrl-C, while the first was being handled
         code = EXIT_INTERRUPTED
-    if handles:
+    if handles_interrupt:
         signal.signal(signal.SIGINT, _leave)
     if code in {EXIT_INTERRUPTED, EXIT_TERMINATED}:
         # A thread may still be reading: nobody waits for it, and Python's own end would break off
         # hard.
         os._exit(code)
-    gc.freeze()
+    gc.freeze()  # what is alive now is not searched for garbage at the end
     return code
 
 

@@ -64,18 +64,20 @@ class Screen:
 
         ``is_result``: Words of a verdict have their colour, where the terminal has colours.
         """
-        if not self._quiet:
-            width = width_of(sys.stderr)
-            for line in lines:
-                for piece in folded(no_command(line), width):
-                    text = Text(piece)
-                    for pattern, colour in _COLOURS.items() if is_result else ():
+        if self._quiet:
+            return
+        width = width_of(sys.stderr)
+        for line in lines:
+            for piece in folded(no_command(line), width):
+                text = Text(piece)
+                if is_result:
+                    for pattern, colour in _COLOURS.items():
                         text.highlight_regex(pattern, colour)
-                    self._console.print(text)
+                self._console.print(text)
 
     @contextmanager
     def busy(self, what: str) -> Iterator[None]:
-        """Say in a terminal what is being done, until it is done."""
+        """Show in a terminal what is being done, for the time of the ``with`` block."""
         if self._quiet or not self._console.is_terminal:
             yield
             return
@@ -92,7 +94,7 @@ class Screen:
             case JobFinished():
                 place = f"{plain(event.arm)}, seed {event.seed}"
                 if self._bar is not None and self._task is not None:
-                    shown = place.replace("[", "\\[")
+                    shown = place.replace("[", "\\[")  # rich would read [..] as markup
                     self._bar.update(self._task, completed=event.finished, description=shown)
                 else:
                     left = self._left(event)

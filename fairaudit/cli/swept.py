@@ -20,19 +20,19 @@ def swept_audits(given: Given) -> tuple[str, list[tuple[float, ResolvedConfig]]]
 
     if len(given.swept) > 1:
         raise ConfigError("one option at a time can be swept over")
-    ((setting, texts),) = given.swept.items()
-    out = settled(given).config.out
+    ((setting, texts),) = given.swept.items()  # texts: the values as they were typed
+    out = settled(given).config.out  # of the sweep; each audit has a folder in it
     audits = []
     for text in texts:
-        own = settled(replace(given, values={**given.values, setting: text}))
-        value = float(getattr(own.config, setting))
-        config = own.config.model_copy(update={"out": out / folder_of(setting, value)})
-        audits.append((value, replace(own, config=config)))
+        resolved = settled(replace(given, values={**given.values, setting: text}))
+        value = float(getattr(resolved.config, setting))
+        config = resolved.config.model_copy(update={"out": out / folder_of(setting, value)})
+        audits.append((value, replace(resolved, config=config)))
     return setting, audits
 
 
 def total_lines(values: int, trainings: int, shared: int, seconds: float) -> Iterator[str]:
-    """What a whole sweep takes.
+    """The line on how many trainings a whole sweep has, and about how long they take.
 
     Args:
         values: How many are audited.

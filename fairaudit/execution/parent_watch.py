@@ -10,11 +10,13 @@ import sys
 from types import TracebackType
 
 
-def say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def print_unless_cut_short(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
     """``sys.excepthook``: print an error, unless it is that a message from the parent broke off."""
     # UnpicklingError (a message without its end) is known by name: nothing here may import pickle.
     if not issubclass(kind, (EOFError, ConnectionError)) and kind.__name__ != "UnpicklingError":
         sys.__excepthook__(kind, error, trace)
 
 
-sys.excepthook = say
+sys.excepthook = print_unless_cut_short

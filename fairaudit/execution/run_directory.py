@@ -272,11 +272,11 @@ def _clear(rundir: RunDir, *, with_trainings: bool) -> None:
 
 
 def _trainings(jobs: Path) -> list[Path]:
-    """Files of finished trainings and logs of failed ones, known by their names; links are not."""
+    """Files of finished trainings and logs of failed ones, known by their names; no links."""
     kept = []
     for path in jobs.glob("*"):
-        of_job = job_path(jobs, path.stem)
-        if path.suffix in (of_job.suffix, LOG) and is_job_file(of_job) and is_plain_file(path):
+        result = job_path(jobs, path.stem)  # a log has the stem of its job's file
+        if path.suffix in (result.suffix, LOG) and is_job_file(result) and is_plain_file(path):
             kept.append(path)
     return kept
 

@@ -41,14 +41,16 @@ class DeclaredRange(Protocol):
 
 
 class PredictsTest(Protocol):
-    """What one training predicts: ``test`` of the test and then the validation rows, [n, Y]."""
+    """Predictions of one training, as code of the user's own gives them."""
 
     @property
-    def test(self) -> NDArray[np.float32]: ...  # noqa: D102
+    def test(self) -> NDArray[np.float32]:
+        """Class probabilities [n, Y]: n are the test rows, and behind them the validation rows."""
+        ...
 
 
-# (candidate's number, settings, places of fit and of validation rows among the training rows) ->
-# what code of the user's own, trained so, predicts.
+# Trains code of the user's own once. Its arguments: the candidate's number, its settings, and which
+# of the training rows it is fitted to and which are for validation (both as places among them).
 TrainAt = Callable[[int, Mapping[str, float], Places, Places], PredictsTest]
 
 
@@ -85,7 +87,7 @@ class CandidateSearch(ABC):
 
     @abstractmethod
     def to_json(self) -> dict[str, object]:
-        """Everything that its trainings and their chances of being kept depend on, JSON-ready.
+        """All that its trainings, and which of them is kept, depend on; JSON-ready.
 
         It is part of the ids of the arm's jobs.
         """
@@ -103,7 +105,11 @@ class CandidateSearch(ABC):
     def train_twins(
         self, arm: Arm, method: Method, task: Task, prepared: SeedData
     ) -> tuple[dict[str, Array], StepTwin]:
-        """Train the twins of every candidate; what became of those that take its steps alone."""
+        """Train the twins of one seed's candidates: their arrays, and what became of the second.
+
+        Arguments are those of :meth:`train`. The first twin is without noise, the second takes the
+        steps alone.
+        """
         raise NotImplementedError(f"{arm.key} has no candidates of this program")
 
     def train_for_release(
