@@ -167,16 +167,15 @@ def score_predictions(
     """
     if not isinstance(data, pd.DataFrame | ArrowStream | str | Path):
         raise _no_data(data)
-    models = {"predictions": predictions, "baseline": baseline}
+    models = {"predictions": predictions, "baseline": baseline}  # become names of columns below
     index = data.index if isinstance(data, pd.DataFrame) else None
-    placed, group, true = _by_columns(data, group, label)
-    assert not isinstance(placed, AuditConfig)
-    data = placed
-    if true is None:
+    table_or_path, group, label_column = _by_columns(data, group, label)
+    assert not isinstance(table_or_path, AuditConfig)  # refused above
+    data = table_or_path
+    if label_column is None:
         raise ConfigError("label is not given", hint="name the column of what was true")
-    label = true
     for argument, values in models.items():
-        if values is None or isinstance(values, str):
+        if values is None or isinstance(values, str):  # a column of the data, or several
             continue
         if not isinstance(data, pd.DataFrame | ArrowStream):
             raise ConfigError(
@@ -184,10 +183,13 @@ def score_predictions(
                 "name a column of the file, or give a frame in its place",
             )
         table, models[argument] = with_predictions(table_of(data), values, argument, index)
-        if "," in str(models[argument]) and not classes and not isinstance(values, pd.DataFrame):
-            classes = sorted_classes(table, label)
+        # Columns of an array [n, Y] have no names that say their classes; those of a frame do.
+        has_several_columns = "," in str(models[argument])
+        if has_several_columns and not classes and not isinstance(values, pd.DataFrame):
+            classes = sorted_classes(table, label_column)
         data = table
-    with settled_options(data, "auto", {**options, "group": group, "label": label}) as resolved:
+    named = {"group": group, "label": label_column}
+    with settled_options(data, "auto", {**options, **named}) as resolved:
         config = ScoreConfig(
             resolved.config,
             str(models["predictions"] or ""),

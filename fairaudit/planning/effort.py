@@ -136,7 +136,7 @@ def amount_read(
         return Amount(every, every, curved=512 if is_closed(facts, model) else 256)
     record = record_work(config, facts, model)
     batch = schedule.expected_batch_size * record
-    training = JOB + schedule.steps * (STEP + batch)
+    training = JOB + schedule.steps * (STEP + batch)  # one training, with what goes with it
     steps = schedule.kept(None)
     groupings = max(1, len(config.group))
 
