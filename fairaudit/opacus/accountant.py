@@ -11,13 +11,15 @@ from fairaudit.privacy.events import SampledGaussian, shown_up
 
 @dataclass
 class Accountant:
-    """Counts the steps of one training; gradient and noised counts of a step are one event.
+    """Counts the steps of one training, and computes the epsilon that they cost.
+
+    The noised gradient of a step and the noised counts that a rule asks for are one event together.
 
     Args:
         planned: What the whole training releases, or None at noise multiplier 0.
-        target_delta: At which :meth:`epsilon` answers.
-        target_epsilon: What the noise was set for: a step beyond the plan is refused. None: no step
-            is.
+        target_delta: The delta at which :meth:`epsilon` answers.
+        target_epsilon: What the noise was calibrated to: a step beyond the planned ones is refused.
+            None: the noise was given, and no step is refused.
         guarantee: What the epsilon rests on, in a word or a clause.
         steps: Taken so far, empty batches included.
         conditions: The parts of model, criterion and loop that a conditional guarantee rests on.
@@ -57,14 +59,14 @@ class Accountant:
             >>> accountant.statement().split(". ")[1]
             'It rests on the criterion focal'
         """
-        said = (
+        text = (
             f"Epsilon {self.epsilon():.2f} at delta {self.target_delta:g} after {self.steps:,} "
             f"steps, for adding or removing one record: {self.guarantee}."
         )
         if self.conditions:
-            said += f" It rests on {', '.join(self.conditions)}."
+            text += f" It rests on {', '.join(self.conditions)}."
         return (
-            f"{said} What the loop does to records before the model and the criterion read them is "
+            f"{text} What the loop does to records before the model and the criterion read them is "
             "not covered: mixing them, or scaling them by the batch."
         )
 
@@ -93,11 +95,10 @@ class Accountant:
             >>> accountant.epsilon()
             inf
         """
-        event, delta = self.event(), checked_delta(self.target_delta if delta is None else delta)
+        delta = checked_delta(self.target_delta if delta is None else delta)
+        event = self.event()
         if event is None:
-            if self.steps:
-                return math.inf
-            return 0.0
+            return math.inf if self.steps else 0.0
         return epsilon(event, delta)
 
     def charge(self) -> None:

@@ -24,22 +24,25 @@ from fairaudit.engine.refusals import instead_of_statistics
 from fairaudit.engine.small_layers import ChannelsFirst
 from fairaudit.errors import ConfigError, TrainingError
 
-# Whether a layer of some type keeps the records of an input [B, ...] apart.
+# (layer, input [B, ...]) -> whether the layer keeps the records of that input apart.
 Apart = Callable[[Any, Tensor], bool]
 
 
 def _at_least(rank: int) -> Apart:
-    """Of inputs with so many axes or more."""
+    """Of layers that keep records apart in every input with at least that many axes."""
     return lambda layer, x: x.dim() >= rank
 
 
 def _exactly(rank: int) -> Apart:
-    """Of inputs with so many axes: with one fewer these layers take all of it for one record."""
+    """Of layers that keep records apart in inputs with that many axes.
+
+    They take an input with one axis fewer for a single record.
+    """
     return lambda layer, x: x.dim() == rank
 
 
 def _over_axis(layer: Any, x: Tensor) -> bool:  # noqa: ANN401 - layers have no common type
-    """Of a layer that works along ``dim``: not along that of the records."""
+    """Whether a layer that works along its ``dim`` works along another axis than the records'."""
     dim = layer.dim
     if dim is None:  # PyTorch then takes the first axis of 1 and 3, else the second
         dim = 0 if x.dim() in (1, 3) else 1
@@ -47,38 +50,46 @@ def _over_axis(layer: Any, x: Tensor) -> bool:  # noqa: ANN401 - layers have no 
 
 
 def _flattens(layer: nn.Flatten, x: Tensor) -> bool:
+    """Whether the records' axis, the first, is not among those that are joined."""
     return layer.start_dim % x.dim() != 0
 
 
 def _normalises(layer: Any, x: Tensor) -> bool:  # noqa: ANN401
+    """Whether there is an axis before those that a layer norm takes its statistics over."""
     return x.dim() > len(layer.normalized_shape)
 
 
 def _pads(layer: Any, x: Tensor) -> bool:  # noqa: ANN401
+    """Whether there is an axis before those that are padded: the last ones, two numbers each."""
     return x.dim() > len(layer.padding) // 2
 
 
 def _pools(rank: int) -> Apart:
+    """Of pooling, for inputs with that many axes, where it puts out one tensor and no indices."""
     return lambda layer, x: x.dim() == rank and not getattr(layer, "return_indices", False)
 
 
 def _recurs(layer: Any, x: Tensor) -> bool:  # noqa: ANN401
+    """Whether a recurrent layer reads [B, T, d], records first."""
     return bool(layer.batch_first) and x.dim() == 3
 
 
 def _attends(layer: DPMultiheadAttention, x: Tensor) -> bool:
+    """Whether attention reads [B, T, d], records first, without Opacus' bias of keys and values."""
     return bool(layer.batch_first) and not layer.add_bias_kv and x.dim() == 3
 
 
 def _table() -> dict[type[nn.Module], Apart]:
-    """The admitted types."""
-    single = (
+    """Type of each admitted layer -> the inputs of which it keeps the records apart."""
+    elementwise = (  # of each number by itself, or of each position and channel by itself
         "CELU ELU GELU Hardshrink Hardsigmoid Hardswish Hardtanh Identity LeakyReLU LogSigmoid Mish"
         " RReLU ReLU ReLU6 SELU SiLU Sigmoid Softplus Softshrink Softsign Tanh Tanhshrink Threshold"
         " AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout Embedding"
     )
-    table: dict[type[nn.Module], Apart] = {getattr(nn, n): _at_least(1) for n in single.split()}
-    for axes in (1, 2, 3):
+    table: dict[type[nn.Module], Apart] = {
+        getattr(nn, n): _at_least(1) for n in elementwise.split()
+    }
+    for axes in (1, 2, 3):  # inputs are [B, channels, axes of space ...]
         for name in ("Conv", "ConvTranspose", "InstanceNorm"):
             table[getattr(nn, f"{name}{axes}d")] = _exactly(axes + 2)
         table[getattr(nn, f"BatchNorm{axes}d")] = _at_least(2)
@@ -118,10 +129,12 @@ def _table() -> dict[type[nn.Module], Apart]:
 
 
 ADMITTED = _table()
-# Opacus' layers of several parts. Recurrent ones name the parameters of their parts once more.
+# Opacus' layers that are made of several layers. The recurrent ones have, beside those, second
+# names for the same parameters.
 _RECURRENT = (DPLSTM, DPGRU, DPRNN)
-_WHOLE = (*_RECURRENT, DPMultiheadAttention)
-# Layers of which a run is all that their parameters do, and Opacus' gradients are right.
+_COMPOSED = (*_RECURRENT, DPMultiheadAttention)
+# Layers that read their parameters in their own forward alone, and whose gradients Opacus takes
+# right: for each parameter, runs of the layer can be counted against its uses in the graph.
 KNOWN_LAYERS = (
     *(
         getattr(nn, f"{name}{axes}d")
@@ -145,7 +158,7 @@ def place(path: str, part: nn.Module) -> str:
 
 def own_parameters(part: nn.Module) -> list[nn.Parameter]:
     """The parameters that a module has itself, not in its parts."""
-    if type(part) in _RECURRENT:
+    if type(part) in _RECURRENT:  # they have none but second names for those of their parts
         return []
     return [p for p in part._parameters.values() if p is not None]
 
@@ -156,7 +169,7 @@ def is_trained(part: nn.Module) -> bool:
 
 
 def owners(model: nn.Module) -> Counter[int]:
-    """How many modules have each parameter, by its identity."""
+    """Identity (``id``) of each parameter -> how many modules have it themselves."""
     return Counter(id(p) for part in model.modules() for p in own_parameters(part))
 
 
@@ -171,7 +184,7 @@ def refuse_known(path: str, part: nn.Module) -> None:
 
 
 def _faults(part: nn.Module) -> Iterator[tuple[str, str]]:
-    """What is wrong with a module, and what to do; nothing for most."""
+    """Each fault of a module as (what it does wrong, what to do instead); of most modules none."""
     trained = is_trained(part)
     instead = instead_of_statistics(part)
     if instead:
@@ -199,14 +212,15 @@ def _faults(part: nn.Module) -> Iterator[tuple[str, str]]:
 
 
 def not_admitted(model: nn.Module) -> Iterator[str]:
-    """What of a model, in words, is not known to treat records one by one, part by part.
+    """Name, in words, the parts of a model that are not known to treat records one by one.
 
     Args:
         model: As its author made it, before Opacus gives it hooks.
     """
     inner = _inner_parts(model)
-    often = Counter(id(part) for _, part in model.named_modules(remove_duplicate=False))
-    shared = owners(model)
+    # A module that stands at several places of the model is called at each of them.
+    calls = Counter(id(part) for _, part in model.named_modules(remove_duplicate=False))
+    owner_counts = owners(model)
     for path, part in model.named_modules():
         if id(part) in inner:
             continue
@@ -215,28 +229,28 @@ def not_admitted(model: nn.Module) -> Iterator[str]:
             yield f"the module {where}"
         elif not is_plain(part):
             yield f"the hooks or the replaced forward of {where}"
-        elif often[id(part)] > 1:
+        elif calls[id(part)] > 1:
             yield f"{where}, which is called more than once"
-        elif any(shared[id(p)] > 1 for p in own_parameters(part)):
+        elif any(owner_counts[id(p)] > 1 for p in own_parameters(part)):
             yield f"{where}, which shares a parameter with another layer"
 
 
 def refuse_for_ghost(model: nn.Module) -> None:
     """Refuse trained parameters of which ghost clipping might take a norm that is too small.
 
-    Its sums come from another backward pass than its norms, so that norms have to be those of all
-    that a parameter does in the model.
+    It takes norms layer by layer in a first backward pass, and the sum of gradients from PyTorch in
+    a second. What a parameter does outside its layer is in the sum, but not in the norms.
 
     Raises:
         ConfigError: A parameter outside the layers that it knows, or of several layers.
     """
-    shared = owners(model)
+    owner_counts = owners(model)
     for path, part in model.named_modules():
         if not is_trained(part):
             continue
-        shares = any(shared[id(p)] > 1 for p in own_parameters(part))
-        if type(part) not in KNOWN_LAYERS or not is_plain(part) or shares:
-            what = "shares a parameter" if shares else "is none of the layers that it knows"
+        is_shared = any(owner_counts[id(p)] > 1 for p in own_parameters(part))
+        if type(part) not in KNOWN_LAYERS or not is_plain(part) or is_shared:
+            what = "shares a parameter" if is_shared else "is none of the layers that it knows"
             raise ConfigError(
                 f"ghost clipping's norms may be too small: {place(path, part)} {what}",
                 hint="use grad_sample_mode='hooks'",
@@ -244,23 +258,25 @@ def refuse_for_ghost(model: nn.Module) -> None:
 
 
 def _inner_parts(model: nn.Module) -> set[int]:
-    """The parts of Opacus' own layers, by identity: these call them as they must."""
-    return {
-        id(part)
-        for whole in model.modules()
-        if type(whole) in _WHOLE
-        for part in whole.modules()
-        if part is not whole
-    }
+    """Identities (``id``) of the parts of Opacus' composed layers.
+
+    They need no check of their own: the composed layer, which is admitted, calls them rightly.
+    """
+    inner = set()
+    for composed in model.modules():
+        if type(composed) in _COMPOSED:
+            inner |= {id(part) for part in composed.modules() if part is not composed}
+    return inner
 
 
 class Looks:
-    """Looks at each part of a model before it runs, whether it still is what was admitted.
+    """Checks, before each run of each part of a model, that it still is what was admitted.
 
     Args:
         model: With Opacus' hooks, which belong to it.
-        mode: How Opacus takes gradients.
-        is_chain: Whether all of its parts are admitted, so that every input is [B, ...].
+        mode: How Opacus takes gradients, a ``grad_sample_mode``.
+        is_chain: Whether all of its parts are admitted, so that every part's input is [B, ...].
+            It turns False once a part changes; inputs are not checked from then on.
         rest_on: Called with what else the guarantee rests on, in words, when that shows.
     """
 
@@ -277,50 +293,64 @@ class Looks:
         self._handles = [look.begin() for look in looks]
 
     def rest(self, what: str) -> None:
-        """Note that from now on the guarantee rests on something."""
+        """Note that from now on the guarantee rests on ``what``, so that inputs may be any."""
         self.is_chain = False
         self._rest_on(what)
 
     def end(self) -> None:
-        """Look no more."""
+        """Remove the looks from the model."""
         for handle in self._handles:
             handle.remove()
 
 
 def nothing(*_: object) -> None:
-    """What stands for a look in a copy of the model, at which nobody looks."""
+    """Do nothing: in a copy or a pickle of the model this hook takes the place of a look."""
 
 
 class _Look:
-    """Looks at one part of a model; it is a hook that runs before the part does."""
+    """Checks one part of a model: a hook that PyTorch calls before the part's forward.
+
+    Args:
+        looks: Those of the whole model.
+        path: Where the part is in the model.
+        part: It.
+        is_inner: Whether it belongs to one of Opacus' composed layers, which call it rightly.
+    """
 
     def __init__(self, looks: Looks, path: str, part: nn.Module, *, is_inner: bool) -> None:
         self._looks, self._part = looks, part
         self._path = path
+        # None: its inputs are not checked.
         self._apart = None if is_inner else ADMITTED.get(type(part))
-        self._inputs = 3 if type(part) is DPMultiheadAttention else 1
-        self._only_rows = looks.mode == "ghost" and type(part) is nn.Linear and is_trained(part)
+        self._n_inputs = 3 if type(part) is DPMultiheadAttention else 1  # query, key and value
+        is_ghost = looks.mode == "ghost"
+        self._takes_rows_alone = is_ghost and type(part) is nn.Linear and is_trained(part)
 
     def __deepcopy__(self, memo: object) -> Callable[..., None]:
+        """A copy of the model is not checked."""
         return nothing
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[object, ...]]:
+        """A pickled model is not checked.
+
+        ``nothing`` is pickled by a call that gives it, as pickle asks for a callable and arguments.
+        """
         return getattr, (nothing, "__call__")
 
     def begin(self) -> RemovableHandle:
-        """Begin to look, and note what the part is."""
+        """Register the hook, and note what the part is made of and which hooks it has."""
         handle = self._part.register_forward_pre_hook(self, with_kwargs=True)
-        self._parts, self._hooks = self._made_of(), self._hooked()
+        self._noted_content, self._noted_hooks = self._content(), self._hooks()
         return handle
 
-    def _made_of(self) -> list[int]:
-        """Its type, parameters and parts, by identity."""
+    def _content(self) -> list[int]:
+        """The part's type, parameters and own parts, by identity (``id``)."""
         part = self._part
         parts = (type(part), *part._parameters.values(), *part._modules.values())
         return [id(each) for each in parts]
 
-    def _hooked(self) -> list[int | bool]:
-        """The numbers of its hooks, and whether its forward is its type's."""
+    def _hooks(self) -> list[int | bool]:
+        """PyTorch's numbers of the part's hooks, then whether its forward is replaced."""
         part = self._part
         return [
             *part._forward_hooks,
@@ -331,26 +361,26 @@ class _Look:
         ]
 
     def __call__(self, part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Look at the part and at what it is given.
+        """Check the part and the arguments that it is called with, as PyTorch hands them to a hook.
 
         Raises:
             ConfigError: It is made of other parameters or parts than in ``make_private``, or ghost
                 clipping's norms would be wrong.
             TrainingError: It mixes or remembers records.
         """
-        if self._made_of() != self._parts:
+        if self._content() != self._noted_content:
             raise ConfigError(
                 f"{place(self._path, part)} was changed since make_private",
                 hint="make the model what it is to be first",
             )
         refuse_known(self._path, part)
-        hooks = self._hooked()
-        if hooks != self._hooks:
-            self._hooks = hooks
+        hooks = self._hooks()
+        if hooks != self._noted_hooks:
+            self._noted_hooks = hooks
             self._looks.rest(f"the hooks or the replaced forward of {place(self._path, part)}")
-        if not torch.is_grad_enabled():
+        if not torch.is_grad_enabled():  # nothing is trained on what it reads
             return
-        if self._only_rows:
+        if self._takes_rows_alone:
             self._refuse_positions(args)
         if self._apart is not None and self._looks.is_chain:
             self._look_at_input(part, args, kwargs)
@@ -358,14 +388,14 @@ class _Look:
     def _look_at_input(
         self, part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Refuse an input of which the layer would take the first axis for another than records.
+        """Refuse an input whose first axis the layer would not take for that of the records.
 
         Raises:
             TrainingError: As of ``Softmax(dim=0)``.
         """
         assert self._apart is not None
         where = place(self._path, part)
-        if len(args) != self._inputs or kwargs or not all(isinstance(x, Tensor) for x in args):
+        if len(args) != self._n_inputs or kwargs or not all(isinstance(x, Tensor) for x in args):
             self._looks.rest(f"what {where} is given beside a batch")
         elif not all(self._apart(part, x) for x in args):
             raise TrainingError(
@@ -376,10 +406,10 @@ class _Look:
             )
 
     def _refuse_positions(self, args: tuple[Any, ...]) -> None:
-        """Before a trained ``nn.Linear`` with ghost clipping: refuse all inputs but [B, d].
+        """Refuse inputs other than [B, d] of a trained ``nn.Linear`` with ghost clipping.
 
-        Of [B, T, d] Opacus takes the norms from products of whole records, where what cancels in a
-        record's gradient is lost in rounding, and its norm comes out too small.
+        For [B, T, d] Opacus computes a squared norm as a sum of products over all pairs of
+        positions. Where these cancel, rounding can make the norm too small.
 
         Raises:
             ConfigError: The batch has positions.

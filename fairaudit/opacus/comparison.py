@@ -1,7 +1,7 @@
-"""Whether a model takes records together as it takes each of them alone, tried once.
+"""A trial of a model: does it treat records together as it treats each of them alone?
 
-It finds mistakes, as a forward that mixes records or a layer of which Opacus takes other gradients
-than PyTorch. It proves nothing, and no guarantee rests on it.
+The trial is run once. It finds mistakes, as a forward that mixes records or a layer of which Opacus
+takes other gradients than PyTorch. It proves nothing, and no guarantee rests on it.
 """
 
 import copy
@@ -20,7 +20,7 @@ from fairaudit.opacus.wrapped import GhostModel, mapped, tensors_of, wrap
 from fairaudit.privacy.borrowed import global_state, global_stream
 
 RECORDS = 8  # the most that are compared
-# By precision, how far sums of gradients of norm 1 may be apart, and outputs of size 1.
+# Precision -> by how much outputs of size 1, and sums of gradients of norm 1, may differ.
 _ROOM = {torch.float64: 1e-6, torch.float32: 1e-2}
 _OUT_OF_MEMORY = (MemoryError, torch.cuda.OutOfMemoryError)
 _HINT = (
@@ -30,11 +30,12 @@ _HINT = (
 
 
 class FirstComparison:
-    """Compares a batch's records together and one by one, the first time that there are two.
+    """Compares a batch's records together and one by one, in the first call with two or more.
 
-    Compared are outputs, and the sum of the records' gradients in directions that are made up, each
-    clipped to norm 1: together by Opacus, alone by PyTorch. Copies of the model are run, without
-    dropout, in float64 where they can be, and the random state stays what it is.
+    Compared are the outputs, and the sum of the records' clipped gradients: together by Opacus,
+    alone by PyTorch. The gradient at each output is made up, for no loss is there yet, and each
+    record's gradient is divided by its norm. Copies of the model are run, without dropout and in
+    float64 where that works, and the random state is put back.
 
     Args:
         model: Before Opacus gives it hooks.
@@ -43,7 +44,8 @@ class FirstComparison:
 
     def __init__(self, model: nn.Module, mode: str) -> None:
         self._model, self._mode = model, mode
-        self._bare: nn.Module | None = None  # a copy without hooks, until they are compared
+        # A copy without Opacus' hooks; None once the comparison is done, or where it cannot be.
+        self._bare: nn.Module | None = None
         try:
             self._bare = copy.deepcopy(model)
         except Exception:  # parts of the user's own that cannot be copied
@@ -63,39 +65,59 @@ class FirstComparison:
         first = next(tensors_of((args, kwargs)), None)
         if self._bare is None or first is None or first.dim() == 0 or len(first) < 2:
             return
-        if [len(each) for each in tensors_of(out) if each.dim()][:1] != [len(first)]:
+        output = next((each for each in tensors_of(out) if each.dim()), None)
+        if output is None or len(output) != len(first):
             return  # not both have the records as their first axis
-        bare, self._bare = self._bare, None
+        bare, self._bare = self._bare, None  # once is enough
+        # Its tensors have no axis of records.
         if any(isinstance(each, PackedSequence) for each in (*args, *kwargs.values())):
             return
+        # Rows of the batch, evenly spread.
         places = torch.linspace(0, len(first) - 1, min(len(first), RECORDS)).long()
         places = places.to(first.device)
         try:
             for dtype, room in _ROOM.items():
                 rows = _Rows((args, kwargs), len(first), dtype)
                 with global_stream(0), torch.enable_grad(), _full_precision(first):
-                    if self._compare(self._ready(bare, dtype), rows, places, room):
+                    if self._compare(self._current(bare, dtype), rows, places, room):
                         return
-        except _OUT_OF_MEMORY:
+        except _OUT_OF_MEMORY:  # the training itself may have enough: it is not refused for this
             return
 
-    def _ready(self, bare: nn.Module, dtype: torch.dtype) -> nn.Module:
-        """A copy of the model as it is now, in some precision, without dropout."""
+    def _current(self, bare: nn.Module, dtype: torch.dtype) -> nn.Module:
+        """A copy without hooks, with the model's present parameters and modes, without dropout.
+
+        Args:
+            bare: The copy that was made before Opacus gave the model its hooks.
+            dtype: In which precision the copy is.
+        """
         model = copy.deepcopy(bare)
         values = (*self._model.parameters(), *self._model.buffers())
         with torch.no_grad():
             for own, value in zip((*model.parameters(), *model.buffers()), values, strict=True):
                 own.copy_(value)
-        for part, its in zip(model.modules(), self._model.modules(), strict=True):
-            part.training = its.training and not isinstance(part, _DropoutNd | nn.RReLU)
+        for part, original in zip(model.modules(), self._model.modules(), strict=True):
+            # Dropout and RReLU draw in training mode, and other numbers for a batch than alone.
+            part.training = original.training and not isinstance(part, _DropoutNd | nn.RReLU)
         return model.to(dtype)
 
     def _compare(self, model: nn.Module, rows: "_Rows", places: Tensor, room: float) -> bool:
-        """Compare the records at some places of a batch; False: it cannot be run in this precision.
+        """Compare outputs and clipped sums of some records, together and one by one.
+
+        Args:
+            model: A copy.
+            rows: The batch.
+            places: Rows of the batch that are compared.
+            room: By how much numbers of size 1 may differ.
+
+        Returns:
+            Whether the comparison is done, or cannot be; False where the model does not run in this
+            precision.
 
         Raises:
-            TrainingError: As of a call.
+            TrainingError: Outputs or sums differ, or the model fails for a record alone.
         """
+        # Where the model draws, it is tried once more with most of its parts in evaluation mode.
         for _ in range(2):
             state = global_state()
             try:
@@ -104,12 +126,13 @@ class FirstComparison:
                 return False
             if state == global_state():
                 break
-            # Dropout in a forward of the user's own: it asks for the mode of its module.
+            # Dropout in a forward of the user's own asks for the mode of its module. Trained parts
+            # stay in training mode, in which Opacus takes their gradients.
             for part in model.modules():
                 part.training = part.training and (type(part) in ADMITTED or is_trained(part))
         else:
-            return True  # draws of a batch are other ones than those of its records
-        finite = []
+            return True  # still it draws: a batch and its records would differ by luck
+        is_finite = []  # of each record's output
         for number, place in enumerate(torch.split(places, 1)):
             try:
                 alone = rows.outputs(model, place)
@@ -122,8 +145,8 @@ class FirstComparison:
             if len(together) != len(places) or alone.numel() != together[number].numel():
                 return True  # the first output is not that of the records
             self._refuse_unless(_near(together[number], alone.view_as(together[number]), room))
-            finite.append(bool(alone.isfinite().all()))
-        places = places[torch.tensor(finite, device=places.device)]
+            is_finite.append(bool(alone.isfinite().all()))
+        places = places[torch.tensor(is_finite, device=places.device)]
         if len(places) > 1 and together.requires_grad:
             self._compare_sums(model, rows, places, together[: len(places)], room)
         return True
@@ -131,53 +154,62 @@ class FirstComparison:
     def _compare_sums(
         self, model: nn.Module, rows: "_Rows", places: Tensor, like: Tensor, room: float
     ) -> None:
-        """Compare the sums of clipped gradients of the records at some places.
+        """Compare the sums of some records' clipped gradients, [P]: by Opacus and by PyTorch.
 
         Args:
             model: A copy.
             rows: The batch.
-            places: Of records whose outputs are finite.
-            like: Has the shape of their outputs.
-            room: How far they may be apart.
+            places: Its rows of records whose outputs are finite.
+            like: Any tensor with the shape of their outputs.
+            room: By how much sums of gradients of norm 1 may differ.
 
         Raises:
-            TrainingError: They differ.
+            TrainingError: The sums differ.
         """
-        # Arbitrary output gradients, all different, so that no record can be mistaken for another.
+        # Made-up gradients at the outputs, all different, so that no record can pass for another.
         directions = torch.arange(1.0, like.numel() + 1).cos_().to(like).view_as(like)
         trained = [p for p in model.parameters() if p.requires_grad]
 
         def gradients() -> Iterator[Tensor]:
-            """That of each record alone [P], one at a time: they may be large."""
+            """Each record's gradient [P], by PyTorch; one at a time, as P may be large."""
             for place, direction in zip(torch.split(places, 1), directions, strict=True):
                 output = rows.outputs(model, place)
-                parts = torch.autograd.grad(
+                of_parameters = torch.autograd.grad(
                     output,
                     trained,
                     direction.view_as(output),
                     allow_unused=True,
                     materialize_grads=True,
                 )
-                yield torch.cat([part.flatten() for part in parts])
+                yield torch.cat([each.flatten() for each in of_parameters])
 
         norms = torch.stack([torch.linalg.vector_norm(row) for row in gradients()])
-        # A gradient that is nothing but rounding beside the others stays as small as it is.
+        # Gradients are divided by their norms, but those shorter than this by this: a gradient that
+        # is rounding alone would become as long as the others. Never 0, for norms may all be.
         bound = max(float(norms.max()) * room, torch.finfo(norms.dtype).tiny)
         expected = torch.zeros(sum(p.numel() for p in trained)).to(norms)
         for row, norm in zip(gradients(), norms, strict=True):
             expected += row / norm.clamp(min=bound)
         try:
             summed = self._by_opacus(model, rows, places, directions, bound)
-        except FairauditError:  # which the pass itself shows, too
+        except FairauditError:  # the training's own pass raises it, too, with the user's own loss
             return
         self._refuse_unless(summed is None or _near(summed, expected, room))
 
     def _by_opacus(
         self, model: nn.Module, rows: "_Rows", places: Tensor, directions: Tensor, bound: float
     ) -> Tensor | None:
-        """The sum of the records' gradients over their norms, or ``bound``, by Opacus [P].
+        """The sum of the records' gradients, each over its norm or ``bound``, by Opacus, [P].
 
-        None where it has not one for each record, which the pass itself refuses by name.
+        None where a parameter has not one gradient for each record: the training's own pass refuses
+        that with its name.
+
+        Args:
+            model: A copy.
+            rows: The batch.
+            places: Its rows that are compared, B of them.
+            directions: The gradients at the outputs, [B, ...].
+            bound: The least that a gradient is divided by.
         """
         wrapped = wrap(copy.deepcopy(model), self._mode)
         is_ghost = isinstance(wrapped, GhostModel)
@@ -192,17 +224,17 @@ class FirstComparison:
             norms = torch.linalg.vector_norm(torch.stack(samples), dim=0)
             wrapped.scale(parts, 1 / norms.clamp(min=bound), trained, False)
             return torch.cat([p.grad.flatten() for p in trained])
-        sums = torch.cat([each.flatten(1) for each in samples], 1)
-        norms = torch.linalg.vector_norm(sums, dim=1)
-        summed: Tensor = (1 / norms.clamp(min=bound)) @ sums
+        gradients = torch.cat([each.flatten(1) for each in samples], 1)  # [B, P]
+        norms = torch.linalg.vector_norm(gradients, dim=1)
+        summed: Tensor = (1 / norms.clamp(min=bound)) @ gradients
         return summed
 
     @staticmethod
     def _refuse_unless(is_near: bool) -> None:
-        """Refuse the model unless both ways give the same.
+        """Refuse the model unless results of records together and alone were near enough.
 
         Raises:
-            TrainingError: They do not.
+            TrainingError: They were not.
         """
         if not is_near:
             raise TrainingError(
@@ -213,12 +245,12 @@ class FirstComparison:
 
 
 class _Rows:
-    """Some records of a batch as the arguments of a model.
+    """A batch of which a model can be given some records alone.
 
     Args:
-        given: The arguments for the whole batch: positional and by name.
-        size: How many records it has.
-        dtype: In which precision records are handed on.
+        given: The model's arguments for the whole batch: positional, and by name.
+        size: How many records the batch has.
+        dtype: The precision in which the model is given them.
     """
 
     def __init__(self, given: tuple[Any, Any], size: int, dtype: torch.dtype) -> None:
@@ -230,9 +262,13 @@ class _Rows:
         return next(tensors_of(model(*args, **kwargs)))
 
     def _at(self, value: Any, places: Tensor) -> Any:  # noqa: ANN401 - whatever a model is given
-        """The value, of which every tensor of the batch has these rows alone."""
+        """An argument with some of the batch's rows in place of all.
+
+        A tensor that has as many rows as the batch is taken for one of its records.
+        """
 
         def some(tensor: Tensor) -> Tensor:
+            """The tensor's rows at the places, in this batch's precision, without a graph."""
             rows = tensor.detach()
             if rows.dim() and len(rows) == self._size:
                 rows = rows.index_select(0, places)
@@ -247,6 +283,11 @@ def _full_precision(x: Tensor) -> AbstractContextManager[Any]:
 
 
 def _near(one: Tensor, other: Tensor, room: float) -> bool:
-    """Whether two results are the same but for rounding; NaN and inf have to be in both."""
+    """Whether two results are the same but for rounding; NaN and inf have to be in both.
+
+    Args:
+        one, other: Tensors of one shape.
+        room: By how much numbers of size 1 may differ; larger numbers by as much more.
+    """
     size = max(1.0, float(other.detach().abs().nan_to_num(0.0, 0.0, 0.0).max()))
     return torch.allclose(one, other, rtol=room, atol=room * size, equal_nan=True)

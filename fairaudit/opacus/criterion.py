@@ -63,13 +63,17 @@ HOW_TO_ADD = (
 
 
 def as_module(criterion: Loss) -> Loss:
-    """A function of ``torch.nn.functional``, or a partial one with names, as PyTorch's module."""
-    function, names = criterion, {}
+    """The PyTorch module that computes what a loss of ``torch.nn.functional`` computes.
+
+    A ``functools.partial`` of such a function with keyword arguments becomes a module with them.
+    Any other criterion is returned as it is.
+    """
+    function, keywords = criterion, {}
     if type(criterion) is functools.partial and not criterion.args:
-        function, names = criterion.func, criterion.keywords
-    for known, kind in _FUNCTIONS.items():
+        function, keywords = criterion.func, criterion.keywords
+    for known, module_type in _FUNCTIONS.items():
         if function is known:
-            module: Loss = kind(**names)
+            module: Loss = module_type(**keywords)
             return module
     return criterion
 
@@ -87,28 +91,32 @@ class SingleLosses:
 
     Args:
         criterion: Of outputs [B, ...] and targets [B, ...].
-        reduction: ``mean`` or ``sum``: what is done where it gives several numbers for a record.
+        reduction: ``mean`` or ``sum``: what makes one loss of several numbers of a record, where
+            the criterion leaves them as they are.
     """
 
     def __init__(self, criterion: Loss, reduction: str) -> None:
         self.criterion = as_module(criterion)
         self._reduction = reduction
         self._runs_under_vmap = True  # until it fails to
-        self._is_compared = is_known(self.criterion)  # with a batch of several records, once
+        # Whether it was compared with its value for a whole batch; a known one need not be.
+        self._is_compared = is_known(self.criterion)
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The losses [B] of single records, and their gradients at the outputs, as ``outputs``.
-
-        None stands for the gradients of outputs that have no graph, as under ``torch.no_grad()``.
+        """Compute each record's loss, and its gradient at the record's own output.
 
         Args:
             outputs: [B, ...]; a flat [B] is one number a record.
             targets: [B, ...].
 
+        Returns:
+            The losses [B], and the gradients in the shape of the outputs. Gradients are None where
+            the outputs have no graph, as under ``torch.no_grad()``.
+
         Raises:
-            ConfigError: The criterion's value hangs on parameters beside the outputs; class weights
-                that cancel in a record's own mean; no number for a record.
-            TrainingError: Of a batch its value is not the mean, or sum, of those of its records.
+            ConfigError: The criterion's value depends on parameters beside the outputs; class
+                weights that cancel in a record's own mean; no number for a record.
+            TrainingError: Its value for a batch is not the mean, or sum, of those of its records.
         """
         has_graph = outputs.requires_grad and torch.is_grad_enabled()
         outputs, targets = outputs.detach(), targets.detach()
@@ -130,29 +138,38 @@ class SingleLosses:
         return values, gradients
 
     def _values(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The losses [B] alone."""
+        """The losses [B] of single records, without gradients, by the fastest way that works."""
         if self._is_row_by_row(outputs, targets):
             return self._at_once(outputs, targets)
         values: Tensor | None = self._side_by_side(self._alone, outputs, targets)
-        return self._in_turn(outputs, targets) if values is None else values
+        if values is None:  # vmap cannot run the criterion
+            return self._in_turn(outputs, targets)
+        return values
 
     def _side_by_side(self, function: Callable[..., Any], outputs: Tensor, targets: Tensor) -> Any:  # noqa: ANN401
-        """A function of one record for all records, by ``torch.func.vmap``; None: it cannot."""
+        """A function of one record, run for all records at once by ``torch.func.vmap``.
+
+        None where vmap cannot run it; it is then never tried again.
+
+        Args:
+            function: Of one output and one target.
+            outputs, targets: [B, ...] each.
+        """
         if not self._runs_under_vmap:
             return None
-        run = torch.func.vmap(function, randomness="different")
+        run = torch.func.vmap(function, randomness="different")  # each record draws by itself
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "There is a performance drop")
                 return run(outputs, targets)
         except FairauditError:
             raise
-        except Exception:  # what the criterion does wrong shows again when it is called in turn
+        except Exception:  # a mistake of the criterion's own shows again when it is called in turn
             self._runs_under_vmap = False
             return None
 
     def _in_turn(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The losses [B] of records, one after the other.
+        """The losses [B], by one call of the criterion for each record.
 
         Raises:
             TrainingError: The criterion fails for a record alone.
@@ -169,13 +186,16 @@ class SingleLosses:
             ) from error
 
     def _is_row_by_row(self, outputs: Tensor, targets: Tensor) -> bool:
-        """Whether PyTorch computes these losses without reduction, each row from itself alone.
+        """Whether one call of the criterion without reduction gives each row's loss from it alone.
 
-        Not where outputs and targets would be broadcast against one another, which mixes rows.
+        So it is of PyTorch's losses, but not where outputs, targets or weights would be broadcast
+        against one another, which mixes rows.
         """
         criterion = self.criterion
         if not isinstance(criterion, nn.Module) or not is_known(criterion):
             return False
+        # Buffers are the weights of classes or positions. One with as many axes as the outputs has
+        # an axis of records; the gradient of one that is trained would be lost.
         if any(b.dim() >= outputs.dim() or b.requires_grad for b in criterion.buffers()):
             return False
         if type(criterion) in _BY_NUMBER:
@@ -183,21 +203,26 @@ class SingleLosses:
         return outputs.dim() > 1
 
     def _at_once(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The losses [B] of a known criterion, of rows that PyTorch keeps apart."""
+        """The losses [B] of a known criterion, by one call for all rows, each taken by itself.
+
+        Where a record has several numbers, as a token sequence has one for each position, the
+        criterion's own reduction is done over the record's numbers.
+        """
         criterion: Any = self.criterion
-        each = copy.copy(criterion)
-        each.reduction = "none"
-        losses: Tensor = each(outputs, targets)
+        unreduced = copy.copy(criterion)
+        unreduced.reduction = "none"
+        losses: Tensor = unreduced(outputs, targets)
         if losses.dim() == 1:
             return losses
-        losses = losses.flatten(1)
+        losses = losses.flatten(1)  # [B, numbers of a record]
         reduction = self._reduction if criterion.reduction == "none" else criterion.reduction
         if reduction != "mean":
             return losses.sum(1)
-        of_classes = type(criterion) in _BY_CLASS and not targets.is_floating_point()
-        if not of_classes or criterion.reduction == "none":
+        has_class_targets = type(criterion) in _BY_CLASS and not targets.is_floating_point()
+        if not has_class_targets or criterion.reduction == "none":
             return losses.mean(1)
-        # PyTorch's mean over positions divides by the weights of those that are not ignored.
+        # PyTorch's mean over positions divides by the sum of the class weights of those positions
+        # that are not ignored. Where all are ignored, the loss is 0.
         counted = targets != criterion.ignore_index
         weights = counted.to(losses)
         if criterion.weight is not None:
@@ -207,10 +232,10 @@ class SingleLosses:
         return mean
 
     def _alone(self, output: Tensor, target: Tensor) -> Tensor:
-        """The loss of one record: the criterion's value on a batch of it, as one number.
+        """The loss of one record, one number: the criterion's value on a batch of this record.
 
         Raises:
-            ConfigError: It gives no tensor.
+            ConfigError: The criterion gives no tensor.
         """
         value = self.criterion(output.unsqueeze(0), target.unsqueeze(0))
         if not isinstance(value, Tensor):
@@ -221,19 +246,20 @@ class SingleLosses:
         return value.mean() if self._reduction == "mean" else value.sum()
 
     def _one_by_one(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses [B] and gradients at the outputs, each from a call with one record.
+        """Losses [B] and gradients at the outputs, [B, ...], each from a call with one record.
 
-        The calls are run side by side by ``torch.func.vmap``; what that cannot run, one after the
-        other.
+        ``torch.func.vmap`` runs the calls side by side; where it cannot, they follow one another.
         """
         both = self._side_by_side(torch.func.grad_and_value(self._alone), outputs, targets)
         if both is not None:
             gradients, values = both
             self._refuse_lost(values)
             return values.detach(), gradients.detach()
+        # The outputs have no graph yet: if this loss has one, it comes from elsewhere.
         self._refuse_lost(self._in_turn(outputs[:1], targets[:1]))
         leaf = outputs.requires_grad_()
         values = self._in_turn(leaf, targets)
+        # Each loss reads its own record alone, so the gradient of the sum has each one's as a row.
         (gradients,) = torch.autograd.grad(
             values.sum(), leaf, allow_unused=True, materialize_grads=True
         )
@@ -241,10 +267,10 @@ class SingleLosses:
 
     @staticmethod
     def _refuse_lost(value: Tensor) -> None:
-        """Refuse a value that has a graph though the outputs had none.
+        """Refuse a loss that has a graph though the outputs had none: it reads parameters.
 
         Raises:
-            ConfigError: What it hangs on beside the outputs would get no gradient of it.
+            ConfigError: These parameters would get no gradient from it.
         """
         if value.requires_grad:
             raise ConfigError(
@@ -254,10 +280,12 @@ class SingleLosses:
             )
 
     def _refuse_cancelling(self, outputs: Tensor, targets: Tensor) -> None:
-        """Refuse class weights that a record's own mean divides by again.
+        """Refuse class weights with ``reduction="mean"`` where a record has one class.
+
+        That mean divides by the sum of the weights: of one record, by the very weight of its loss.
 
         Raises:
-            ConfigError: With ``reduction="mean"`` and one class a record, nothing is left of them.
+            ConfigError: The weights would change nothing.
         """
         criterion = self.criterion
         if (
@@ -274,43 +302,58 @@ class SingleLosses:
             )
 
     def _compare(self, outputs: Tensor, targets: Tensor) -> bool:
-        """Compare the value of a batch with those of its records; False: two are needed.
+        """Compare the criterion's value for a batch with its values for single records.
 
         A criterion that reads the whole batch, as its mean or variance, gives another value for a
         record alone. What it then trains with is not what its author meant.
 
+        Returns:
+            Whether the comparison is done, or cannot be; False where the batch has fewer than two
+            records with finite outputs, so that another batch is needed.
+
         Raises:
-            TrainingError: They differ.
+            TrainingError: The values differ.
         """
-        rows = outputs.flatten(1).isfinite().all(1) if outputs.dim() > 1 else outputs.isfinite()
-        if int(rows.sum()) < 2:
+        finite = outputs.flatten(1).isfinite().all(1) if outputs.dim() > 1 else outputs.isfinite()
+        if int(finite.sum()) < 2:
             return False
-        outputs, targets = outputs[rows], targets[rows]
+        outputs, targets = outputs[finite], targets[finite]
+        # The most exact precision first; the criterion may run in one of them alone.
         for dtype in (torch.float64, torch.float32, outputs.dtype):
-            wide = targets.to(dtype) if targets.is_floating_point() else targets
+            cast = targets.to(dtype) if targets.is_floating_point() else targets
+            # A copy is run and draws are put back: the training goes on as if nothing had been.
             with global_stream(0), torch.no_grad():
-                before = global_state()
+                state = global_state()
                 try:
-                    other = copy.copy(self)
-                    other.criterion = copy.deepcopy(self.criterion)
-                    alone = other._values(outputs.to(dtype), wide)
-                    numbers = alone.isfinite()
-                    kept = numbers if int(numbers.sum()) > 1 else ~numbers
-                    together = other.criterion(outputs.to(dtype)[kept], wide[kept])
+                    trial = copy.copy(self)
+                    trial.criterion = copy.deepcopy(self.criterion)
+                    alone = trial._values(outputs.to(dtype), cast)
+                    # A loss that is not finite hides all others in a sum, so it is left out. But
+                    # where nearly all are not finite they are compared, and refused: a criterion
+                    # that divides by the batch's variance gives nan for each record alone.
+                    has_loss = alone.isfinite()
+                    kept = has_loss if int(has_loss.sum()) > 1 else ~has_loss
+                    together = trial.criterion(outputs.to(dtype)[kept], cast[kept])
                 except Exception:  # constants of another precision, or what cannot be copied
                     continue
-                if before == global_state():  # else its draws would differ
+                # With draws, a batch and its records would differ by luck.
+                if state == global_state():
                     self._refuse_batch(together, alone[kept])
                 return True
         return True
 
     def _refuse_batch(self, together: Tensor, alone: Tensor) -> None:
-        """Refuse a value of a batch that is neither mean nor sum of its records' values [B].
+        """Refuse a value of a batch that is neither mean nor sum of its records' values.
+
+        Args:
+            together: The criterion's value for the batch.
+            alone: Its values for single records, [B].
 
         Raises:
             TrainingError: It is another.
         """
         value = float(together.mean() if self._reduction == "mean" else together.sum())
+        # Rounding: ten times the root of the precision, of the sum of the losses' sizes.
         room = 10 * torch.finfo(alone.dtype).eps ** 0.5 * float(alone.abs().sum())
         if abs(value - float(alone.mean())) <= room / len(alone):
             return
@@ -325,10 +368,15 @@ class SingleLosses:
 
 
 class Pass(Protocol):
-    """Hands records' own gradients at outputs to the model, which has them clipped."""
+    """What ``backward()`` of a loss calls: it hands records' gradients to the model."""
 
     def __call__(self, parts: tuple[Part, ...], *, retain_graph: bool) -> None:
-        """Hand on gradients [B, ...] at outputs [B, ...]."""
+        """Differentiate the model, from each record's own gradient [B, ...] at its output.
+
+        Args:
+            parts: Outputs and gradients, a pair for each loss that was added.
+            retain_graph: Whether the model's graph is kept.
+        """
 
 
 class BatchLoss(Tensor):
@@ -338,23 +386,25 @@ class BatchLoss(Tensor):
     number to be looked at, and ``backward()`` refuses it.
     """
 
-    _parts: tuple[Part, ...] = ()  # of what is computed from a loss: none
+    # What PyTorch computes from a loss is of this class, too, and has these defaults: no parts.
+    _parts: tuple[Part, ...] = ()
     _pass: Pass | None = None
-    _made = 0  # its version when it was made: one that was changed in place has another
+    # PyTorch's counter of changes in place, ``_version``, as it was when the loss was made.
+    _made_version = 0
 
     @classmethod
     def of(cls, value: Tensor, parts: tuple[Part, ...], hand: Pass | None) -> "BatchLoss":
-        """A loss of that value.
+        """Make a loss of a value and of what ``backward()`` hands on.
 
         Args:
             value: One number, without a graph.
-            parts: What ``backward()`` hands on.
-            hand: Called with it; None: the outputs had no graph.
+            parts: Outputs and each record's own gradients at them.
+            hand: Called with the parts; None: the outputs had no graph.
         """
         loss = value.clone().as_subclass(cls)
         loss._parts, loss._pass = parts, hand
         if hand is not None:  # what torch.inference_mode() made has no version
-            loss._made = loss._version
+            loss._made_version = loss._version
         return loss
 
     def backward(
@@ -395,11 +445,11 @@ class BatchLoss(Tensor):
         self._pass(self._parts, retain_graph=bool(retain_graph))
 
     def mean(self, *args: Any, **kwargs: Any) -> Tensor:  # noqa: ANN401 - as PyTorch's
-        """Itself: it is one number already, whatever the criterion's reduction."""
+        """The loss itself: it is one number already, whatever the criterion's reduction."""
         return super().mean(*args, **kwargs) if args or kwargs or self.dim() else self
 
     def sum(self, *args: Any, **kwargs: Any) -> Tensor:  # noqa: ANN401
-        """Itself, as of :meth:`mean`."""
+        """The loss itself, as in :meth:`mean`."""
         return super().sum(*args, **kwargs) if args or kwargs or self.dim() else self
 
     def __format__(self, spec: str) -> str:
@@ -408,6 +458,8 @@ class BatchLoss(Tensor):
 
     def __add__(self, other: object) -> Tensor:
         """The sum with the loss of another output of the same records, or with a constant.
+
+        A sum of anything else is a plain number: its ``backward()`` refuses.
 
         Raises:
             ConfigError: A term with a gradient of its own.
@@ -420,21 +472,22 @@ class BatchLoss(Tensor):
         parts = self._parts
         if isinstance(other, BatchLoss):
             parts = (*parts, *other._parts)
-            if not other._is_whole() or len({len(outputs) for outputs, _ in parts}) > 1:
+            record_counts = {len(outputs) for outputs, _ in parts}
+            if not other._is_whole() or len(record_counts) > 1:
                 return total
         if not self._is_whole() or total.dim():
             return total
         return BatchLoss.of(total.as_subclass(Tensor), parts, self._pass)
 
     def _is_whole(self) -> bool:
-        """Whether it is what the criterion gave, or a sum of such losses."""
-        return bool(self._parts) and (self._pass is None or self._version == self._made)
+        """Whether it is what the criterion gave, or a sum of such losses, and was not changed."""
+        return bool(self._parts) and (self._pass is None or self._version == self._made_version)
 
     __radd__ = __iadd__ = __add__
 
 
 class RecordCriterion:
-    """The criterion that ``make_private`` returns: of single records, whatever the user's one is.
+    """The criterion that ``make_private`` returns: the user's own, taken for single records.
 
     Args:
         losses: Of single records.
@@ -458,10 +511,10 @@ class RecordCriterion:
         self._losses, self._reduction = losses, reduction
         self._hand, self._has_put_out, self._rest_on = hand, has_put_out, rest_on
         self._name = name
-        self._look()
+        self._note_unknown()
 
-    def _look(self) -> None:
-        """Have the guarantee rest on a criterion that is not one of PyTorch's own."""
+    def _note_unknown(self) -> None:
+        """Note that the guarantee rests on the criterion, unless it is one of PyTorch's own."""
         if not is_known(self.criterion):
             self._rest_on(self._name)
 
@@ -501,10 +554,11 @@ class RecordCriterion:
                 f"{len(targets):,}",
                 hint="the first axis of both is that of the records",
             )
-        self._look()
+        self._note_unknown()  # it may have got hooks since
         values, gradients = self._losses(outputs, targets)
+        # Of no record the loss is 0: a mean would be nan.
         value = values.mean() if self._reduction == "mean" and len(values) else values.sum()
-        if gradients is None:
+        if gradients is None:  # nothing can be handed on; the outputs stand for gradients
             return BatchLoss.of(value, ((outputs, outputs),), None)
         if not self._has_put_out(outputs):
             self._rest_on("what the loop makes of the model's outputs before the criterion")

@@ -1,9 +1,12 @@
 """The step of fairaudit's engine as an Opacus optimizer: Opacus computes the records' gradients.
 
-Some rules ask about a batch before they scale its gradients: for a noised count, which moves a
-threshold or bounds, and which the accountant charges with the step (a rule that asks nothing has
-``query_noise_multiplier`` None). Opacus may cut a batch into parts (``BatchMemoryManager``), each
+Some rules ask a query of a batch before they scale its gradients: a noised count, which moves a
+threshold or bounds, and which the accountant charges with the step. A rule that asks nothing has
+``query_noise_multiplier`` None. Opacus may cut a batch into parts (``BatchMemoryManager``), each
 with a backward pass of its own; together they are one step.
+
+Shapes: B records of a batch or of its part, P parameters, P_j numbers of parameter tensor j. The
+engine's functions have a first axis of replicates; here it is always 1.
 """
 
 from collections import deque
@@ -40,7 +43,7 @@ class PoissonBatches(Sampler[list[int]]):
     """The engine's Poisson samples as a batch sampler of a PyTorch loader.
 
     Every record joins every batch with probability exactly 1 / steps_per_epoch. The sampler also
-    knows which batches were dealt, so that each step can be held to be of the next of them.
+    keeps the sizes of the batches that it dealt: :meth:`take` refuses a step of another batch.
 
     Args:
         stream: Draws the samples.
@@ -71,7 +74,10 @@ class PoissonBatches(Sampler[list[int]]):
             yield batch
 
     def take(self, records: int) -> None:
-        """Take the next dealt batch as that of a step of so many records.
+        """Strike out the next dealt batch, for a step that is about to be taken on it.
+
+        Args:
+            records: How many records the step has read; they must be as many as the batch has.
 
         Raises:
             ConfigError: No batch was dealt, or the next is of another size, or one was skipped.
@@ -87,8 +93,8 @@ class PoissonBatches(Sampler[list[int]]):
         self.dealt.popleft()
 
 
-class _Part(NamedTuple):
-    """A batch, or a part of it: norms and groups [1, B], gradients [B, P_j] of each parameter."""
+class _BatchPart(NamedTuple):
+    """A batch or a part of it: norms and groups [1, B], gradients [B, P_j] at each parameter."""
 
     norms: Tensor
     group: Tensor
@@ -169,8 +175,8 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         self._batches = batches
         batches.begun = self._forget
         with working_on(self._device):
-            # The rule, with its state and the noise on what it asks, of one replicate. Where steps
-            # have noise, its factors are held to the sensitivity that it claims.
+            # The rule, with its state and the noise on its query, for one replicate. Where steps
+            # have noise, no factor may take a gradient beyond the sensitivity that the rule claims.
             self._rule = Asking(rule, 1, facts, streams.query, is_limited=sigma > 0)
         self._release = GaussianRelease(sigma, streams.noise)
         self._trained = self.params
@@ -178,11 +184,14 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         self._forget()
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse another noise multiplier or clipping bound, as Opacus' schedulers would set.
+        """Set an attribute; refuse another noise multiplier or clipping bound.
 
-        They would reach neither the rule nor the accountant.
+        Opacus' schedulers set these, but neither the rule nor the accountant would know of it.
+
+        Raises:
+            ConfigError: One of the two would change.
         """
-        # The first assignment, Opacus' own, and one of the same value pass.
+        # Allowed are the first assignment, in Opacus' constructor, and one of the same value.
         if (
             name in ("noise_multiplier", "max_grad_norm")
             and self.__dict__.get(name, value) != value
@@ -206,9 +215,11 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         if not self.arm.reads_groups:
             return
         n_groups = self.facts.n_groups
-        whole = not (group.is_floating_point() or group.is_complex() or group.dtype == torch.bool)
+        is_whole = not (
+            group.is_floating_point() or group.is_complex() or group.dtype == torch.bool
+        )
         # An empty batch may come in any type: torch.tensor([]) is one of floats.
-        if group.dim() != 1 or not (whole or not len(group)):
+        if group.dim() != 1 or (len(group) and not is_whole):
             raise ConfigError(
                 "groups are not one whole number for each record", hint="give a tensor [B], int64"
             )
@@ -256,7 +267,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             self._gather(last)
             if last:
                 self._close()
-        if last and self.step_hook:
+        if last and self.step_hook:  # one that the user attached, as to Opacus' own optimizer
             self.step_hook(self)
         return last
 
@@ -272,12 +283,15 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         )
 
     def _forget(self) -> None:
-        """Drop what is left of a batch that broke off: in the next, a record could count twice."""
-        self._waiting: list[_Part] = []  # parts of this step's batch that are not scaled yet
-        self._sums: Tensor | None = None  # of the scaled ones, [1, P]; None before the first
-        self._sensitivity: Tensor | None = None  # of this step, [1]
+        """Drop what is left of a batch that broke off: added to the next, it would count twice.
+
+        Called when an iteration of the loader begins.
+        """
+        self._waiting: list[_BatchPart] = []  # parts of this step's batch that are not scaled yet
+        self._sums: Tensor | None = None  # of scaled gradients, [1, P]; None before the first part
+        self._sensitivity: Tensor | None = None  # that the rule claims of this step's sum, [1]
         self._records = 0  # of this step's batch so far
-        # Records of the pass that waits for its step; None: none does.
+        # Records of the backward pass that waits for its step; None: none waits.
         self._passed: int | None = None
         self._step_skip_queue.clear()
         self._batches.dealt.clear()
@@ -289,7 +303,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         ``backward()`` of a loss calls it.
 
         Args:
-            parts: Outputs [B, ...] and each record's own gradient at them.
+            parts: Outputs [B, ...] and each record's own gradient at them, a pair for each loss.
             retain_graph: Whether the model's graph is kept.
 
         Raises:
@@ -299,8 +313,8 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         if self._passed is not None:
             self._refuse_second()
         self._refuse_hooks()
-        hooked = any(outputs._backward_hooks for outputs, _ in parts)
-        if hooked or self._model.has_hooks_on_outputs:
+        has_hooks = any(outputs._backward_hooks for outputs, _ in parts)
+        if has_hooks or self._model.has_hooks_on_outputs:
             self.accountant.rest_on("hooks on the model's outputs")
         self._is_in_pass = True
         try:
@@ -308,7 +322,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         finally:
             self._is_in_pass = False
             for p in self.params:
-                p.grad = None  # what a step follows is not there yet
+                p.grad = None  # PyTorch's sum, unclipped; a step writes the released gradient
         self._passed = len(parts[0][0])
 
     def _refuse_hooks(self) -> None:
@@ -318,7 +332,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             ConfigError: A parameter has one.
         """
         for p in self.params:
-            after = p._post_accumulate_grad_hooks or ()  # one is this program's own
+            after = p._post_accumulate_grad_hooks or ()  # one is this program's: `arrived`
             if p._backward_hooks or len(after) > 1:
                 raise ConfigError(
                     "a parameter has a hook on its gradient, which a private step does not follow",
@@ -326,14 +340,15 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
                 )
 
     def _differentiate(self, parts: Sequence[Part], *, retain_graph: bool) -> None:
-        """Take the gradient of each record at each parameter."""
+        """Have the model leave each record's gradient at each parameter, in ``p.grad_sample``."""
         self._model.differentiate(parts, retain_graph=retain_graph)
 
     def arrived(self) -> None:
-        """A gradient arrived at a trained parameter; one of no pass would be lost.
+        """Check a gradient that arrived at a trained parameter; a hook at each of them calls it.
 
         Raises:
-            ConfigError: It is not that of a loss of ``make_private``'s criterion.
+            ConfigError: It comes from a backward pass that is not of ``make_private``'s criterion,
+                and would be lost.
         """
         if self._is_in_pass:
             return
@@ -350,7 +365,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         self._passed = None
 
     def _refuse_second(self) -> None:
-        """Refuse a backward pass while another waits for its step, and the step, too.
+        """Refuse a backward pass while another waits for its step, and drop the one that waits.
 
         Raises:
             ConfigError: Always.
@@ -359,7 +374,11 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         raise ConfigError("a second backward pass before a step", hint=HOW_TO_ADD)
 
     def _admit(self, records: int, last: bool) -> None:
-        """Count a part of the batch, of so many records, and charge the step with its last part.
+        """Count the records of a part of the batch; with the last part, charge the step.
+
+        Args:
+            records: Of this part.
+            last: Whether it is the batch's last part.
 
         Raises:
             ConfigError: The batch is not the loader's next.
@@ -372,9 +391,16 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             self.accountant.charge()
 
     def _gather(self, last: bool) -> None:
-        """Take a part of the batch from the backward pass, and scale it if the rule can.
+        """Take a part of the batch from the backward pass, and add it to the step's sum.
 
-        A rule that asks about the batch scales all parts after the last.
+        A rule that asks about the batch can scale nothing before it has seen all of it: parts then
+        wait for the last.
+
+        Args:
+            last: Whether it is the batch's last part.
+
+        Raises:
+            ConfigError: No backward pass waits, or it left no gradient for each record.
         """
         records, self._passed = self._passed, None
         if records is None:
@@ -388,35 +414,42 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         if last or self._rule.part.query_noise_multiplier is None:
             self._scale()
 
-    def _take_gradients(self, records: int) -> _Part:
-        """The gradients that the pass left; 0 for records whose own is not finite.
+    def _take_gradients(self, records: int) -> _BatchPart:
+        """Take the records' gradients from the parameters, with their norms and groups.
+
+        A record whose gradient is not finite counts with a gradient of 0.
+
+        Args:
+            records: How many the criterion read, B.
 
         Raises:
-            ConfigError: A parameter has no gradient of each of so many records.
+            ConfigError: A parameter has not one gradient for each of them.
         """
         gradients = []
         for p in self.params:
-            sample, p.grad_sample = p.grad_sample, None  # used once
+            # [B, *shape of p], taken away so that no other step can use it.
+            sample, p.grad_sample = p.grad_sample, None
             self._check_rows(p, None if sample is None else len(sample), records)
             gradients.append(sample.reshape(records, p.numel()).to(self.facts.expected_batch_size))
+        # A record's norm [B] over all parameters, from its norms at each of them.
         norms = torch.stack([torch.linalg.vector_norm(rows, dim=1) for rows in gradients], 1)
         norms = torch.linalg.vector_norm(norms, dim=1)
         finite = norms.isfinite()
         if not bool(finite.all()):
             gradients = [torch.where(finite.unsqueeze(1), rows, 0.0) for rows in gradients]
             norms = torch.where(finite, norms, 0.0)
-        return _Part(norms.unsqueeze(0), self._take_groups(len(norms)), gradients)
+        return _BatchPart(norms.unsqueeze(0), self._take_groups(len(norms)), gradients)
 
     def _check_rows(self, parameter: Tensor, rows: int | None, records: int) -> None:
-        """Refuse gradients of other rows than those of the records.
+        """Refuse gradients at a parameter that are not one row for each record.
 
         Args:
-            parameter: Whose gradients they are.
-            rows: How many it has; None: it has no gradient.
-            records: How many the criterion read.
+            parameter: Where the gradients are.
+            rows: How many rows they have; None: there are no gradients.
+            records: How many records the criterion read.
 
         Raises:
-            ConfigError: They are not as many.
+            ConfigError: There are more or fewer rows than records.
         """
         if rows == records:
             return
@@ -430,15 +463,18 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         )
 
     def _take_groups(self, records: int) -> Tensor:
-        """The groups that were set for so many records, [1, B]; zeros if the method reads none.
+        """The groups that were set for this batch or part of it, [1, B].
 
-        They serve one batch: the next must be set anew.
+        They are zeros if the method reads no groups. They serve once, and must be set anew then.
+
+        Args:
+            records: How many there must be, B.
 
         Raises:
             ConfigError: They were not set, or for another number of records.
         """
         group, self._group = self._group, None
-        if group is None and not (records and self.arm.reads_groups):
+        if group is None and (records == 0 or not self.arm.reads_groups):
             group = torch.zeros(records, dtype=torch.int64)
         if group is None or len(group) != records:
             count = "none" if group is None else f"{len(group):,}"
@@ -450,22 +486,29 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         return group.unsqueeze(0)
 
     def _scale(self) -> None:
-        """Scale the parts that wait and add them to the sum; the rule asks about them at once."""
+        """Scale the gradients of the parts that wait, and add them to the step's sum.
+
+        The rule sees these parts as one batch, asks its query of it, and gives a factor for each
+        record.
+        """
         norms = torch.cat([part.norms for part in self._waiting], 1)
         group = torch.cat([part.group for part in self._waiting], 1)
         factors, self._sensitivity = scaled(self._rule, norms, group)
         sizes = [part.norms.shape[1] for part in self._waiting]
         for part, factor in zip(self._waiting, torch.split(factors[0], sizes), strict=True):
-            self._add([factor @ rows for rows in part.gradients])
+            self._add([factor @ rows for rows in part.gradients])  # [B] @ [B, P_j]
         self._waiting.clear()
 
-    def _add(self, parts: list[Tensor]) -> None:
-        """Add a sum of scaled gradients to the step's, one tensor [P_j] for each parameter."""
-        flat = torch.cat(parts).unsqueeze(0)
+    def _add(self, sums: list[Tensor]) -> None:
+        """Add sums of scaled gradients, [P_j] for each parameter, to the step's sum."""
+        flat = torch.cat(sums).unsqueeze(0)
         self._sums = flat if self._sums is None else self._sums.add_(flat)
 
     def _close(self) -> None:
-        """Close the step: add noise once, divide by qN, write ``p.grad``, move the rule's state."""
+        """Release the step's gradient into ``p.grad``, and move the rule to its next state.
+
+        Noise is added to the sum once, and the result divided by qN, the expected batch size.
+        """
         assert self._sums is not None
         assert self._sensitivity is not None
         released = self._release([self._sums], self._sensitivity, self.facts)[0]
@@ -480,10 +523,10 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
 
 
 class GhostOptimizer(RuleOptimizer):
-    """The same with ghost clipping, which never holds the records' gradients.
+    """A :class:`RuleOptimizer` with ghost clipping, which never holds the records' gradients.
 
-    A first pass through the model gives their norms, :meth:`factors` the factor of each, and a
-    second the sum of the scaled gradients.
+    A first backward pass gives their norms, :meth:`factors` makes a factor for each of them, and a
+    second backward pass gives the sum of the scaled gradients.
 
     A rule that asks about a batch has to see all of it, so such a batch cannot come in parts.
 
@@ -514,11 +557,13 @@ class GhostOptimizer(RuleOptimizer):
     """
 
     _model: GhostModel
-    _pass_sums: list[Tensor]  # what a pass left, one sum [P_j] for each parameter
+    # Of the backward pass that waits for its step: a sum of scaled gradients [P_j] for each
+    # parameter.
+    _pass_sums: list[Tensor]
 
     def _differentiate(self, parts: Sequence[Part], *, retain_graph: bool) -> None:
-        """Take the norms of the records' gradients, and the sum of the scaled ones."""
-        self._model.differentiate(parts, retain_graph=True)
+        """Take the norms of the records' gradients, and then the sum of the scaled gradients."""
+        self._model.differentiate(parts, retain_graph=True)  # the second pass reads the graph, too
         factors = self.factors(self._norms(len(parts[0][0])))
         self._model.scale(parts, factors, self.params, retain_graph)
         self._pass_sums = [
@@ -526,15 +571,19 @@ class GhostOptimizer(RuleOptimizer):
         ]
 
     def _norms(self, records: int) -> Tensor:
-        """The norms [B] of the gradients of so many records.
+        """The norms [B] of the records' gradients over all parameters, as Opacus took them.
+
+        Args:
+            records: How many there must be, B.
 
         Raises:
-            ConfigError: A parameter has none of each record, or has them in half precision.
+            ConfigError: A parameter has not one norm for each record, or has them in half
+                precision.
         """
         norms = [p._norm_sample for p in self.params]
         for p, each in zip(self.params, norms, strict=True):
             self._check_rows(p, None if each is None else len(each), records)
-        if any(each.dtype.itemsize < 4 for each in norms):  # as under autocast, too
+        if any(each.dtype.itemsize < 4 for each in norms):  # below float32, as autocast makes them
             raise ConfigError(
                 "ghost clipping would take norms in half precision, and round them down",
                 hint="use grad_sample_mode='hooks', or float32",
@@ -543,14 +592,16 @@ class GhostOptimizer(RuleOptimizer):
         return together
 
     def factors(self, norms: Tensor) -> Tensor:
-        """Each record's factor [B], from the norms [B] of the records' gradients.
+        """Each record's factor [B], by the rule, from the norms [B] of the records' gradients.
 
-        The batch counts as that of a step from here on.
+        The step is charged here, for the rule's query is answered here.
 
         Raises:
-            ConfigError: A part of a batch, for a rule that asks about it; not the loader's next.
+            ConfigError: It is a part of a batch, and the rule asks about whole ones; or it is not
+                the loader's next.
             TrainingError: A gradient that is not finite: a factor cannot leave its record out.
         """
+        # The mark of BatchMemoryManager stays for `pre_step`, which comes later.
         last = not self._check_skip_next_step(pop_next=False)
         if not last and self._rule.part.query_noise_multiplier is not None:
             raise ConfigError(
@@ -570,7 +621,14 @@ class GhostOptimizer(RuleOptimizer):
         return factor[0]
 
     def _gather(self, last: bool) -> None:
-        """Add what the pass left, sums of scaled gradients, to those of the step."""
+        """Add the backward pass's sums of scaled gradients to the step's sum.
+
+        Args:
+            last: Not read: the pass has counted its records.
+
+        Raises:
+            ConfigError: No backward pass waits.
+        """
         if self._passed is None:
             raise ConfigError(
                 "a step without factors from a backward pass",

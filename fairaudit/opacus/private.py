@@ -1,4 +1,4 @@
-"""From a model, an optimizer and a loader to their private counterparts."""
+"""Makes a model, an optimizer, a criterion and a loader private: ``make_private``."""
 
 import importlib
 from collections.abc import Callable, Sequence
@@ -24,7 +24,6 @@ from torch.utils.data import (
     RandomSampler,
     SequentialSampler,
 )
-from torch.utils.hooks import RemovableHandle
 
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.engine.pool import TrainingPool
@@ -35,12 +34,13 @@ from fairaudit.methods.base import Task
 from fairaudit.methods.catalog import admit, find
 from fairaudit.methods.defaults import PublicSizes, refuse_large_delta
 from fairaudit.methods.gradient import GradientMethod
+from fairaudit.methods.spec import MethodSpec
 from fairaudit.opacus.accountant import Accountant
 from fairaudit.opacus.admitted import Looks, not_admitted, refuse_for_ghost, refuse_known
 from fairaudit.opacus.comparison import FirstComparison
 from fairaudit.opacus.criterion import RecordCriterion, SingleLosses
 from fairaudit.opacus.optimizer import GhostOptimizer, PoissonBatches, RuleOptimizer, Streams
-from fairaudit.opacus.wrapped import wrap
+from fairaudit.opacus.wrapped import GhostModel, HookedModel, wrap
 from fairaudit.planning.arms import Arm, make_arms
 from fairaudit.planning.settings import SettingsResolver
 from fairaudit.privacy.events import SampledGaussian
@@ -148,6 +148,8 @@ def make_private(
     if grad_sample_mode == "ghost":
         refuse_for_ghost(model)
     trainer = _trainer(method, groups)
+    schedule = _schedule(loader, epochs, n_public)
+    refuse_large_delta(target_delta, schedule.n_public)
     options = {
         "epsilon": None if target_epsilon is None else (target_epsilon,),
         "noise_multiplier": noise_multiplier,
@@ -155,23 +157,20 @@ def make_private(
         "max_grad_norm": max_grad_norm,
         "settings": {method: settings} if settings else {},
     }
-    schedule = _schedule(loader, epochs, n_public)
-    refuse_large_delta(target_delta, schedule.n_public)
     arm = _arm(method, options, schedule, groups)
     task = _task(arm, schedule, groups, classes)
     sampling, streams = _streams(arm, seed)
-    ahead = loader.num_workers > 0
-    batches = PoissonBatches(sampling, _records(loader), schedule.steps_per_epoch, ahead=ahead)
+    batches = PoissonBatches(
+        sampling, _records(loader), schedule.steps_per_epoch, ahead=loader.num_workers > 0
+    )
     poisson_loader = _with_batches(loader, batches)
-    accountant = _accountant(arm, target_delta, target_epsilon)
     conditions = list(not_admitted(model))
-    for condition in conditions:
-        accountant.rest_on(condition)
-    comparison = FirstComparison(model, grad_sample_mode)
+    accountant = _accountant(arm, target_delta, target_epsilon, conditions)
+    comparison = FirstComparison(model, grad_sample_mode)  # it copies the model without hooks
     wrapped = wrap(model, grad_sample_mode)
     wrapped.forbid_grad_accumulation()
-    kind = GhostOptimizer if grad_sample_mode == "ghost" else RuleOptimizer
-    private = kind(
+    optimizer_type = GhostOptimizer if grad_sample_mode == "ghost" else RuleOptimizer
+    private = optimizer_type(
         optimizer,
         model=wrapped,
         arm=arm,
@@ -183,18 +182,8 @@ def make_private(
         loss_reduction=loss_reduction,
     )
     looks = Looks(model, grad_sample_mode, accountant.rest_on, is_chain=not conditions)
-    wrapped.ran = comparison
-    wrapped.rest_on = accountant.rest_on
-    wrapped.end = _ending(looks, _arrival_hooks(trained, private))
-    checked = RecordCriterion(
-        SingleLosses(criterion, loss_reduction),
-        loss_reduction,
-        hand=private.take_pass,
-        has_put_out=wrapped.has_put_out,
-        rest_on=accountant.rest_on,
-        name=f"the criterion {getattr(criterion, '__name__', type(criterion).__name__)}",
-    )
-    return wrapped, private, checked, poisson_loader
+    _attach(wrapped, comparison, looks, private, trained)
+    return wrapped, private, _private_criterion(criterion, private, wrapped), poisson_loader
 
 
 def _check_choices(
@@ -225,11 +214,12 @@ def _check_choices(
 
 
 def _streams(arm: Arm, seed: int | None) -> tuple[np.random.Generator, Streams]:
-    """Where the samples of a training come from, and the noise of its gradient and its queries.
+    """The random streams of a training: of its samples, and of the noise on gradients and queries.
 
     Without a seed the operating system gives both, so that no call can repeat them.
     """
     with from_operating_system() if seed is None else nullcontext():
+        # Inside from_operating_system() the seed and the names are not read: 0 stands for any.
         sampling = numpy_stream(seed or 0, "sampling", "shared")
         noise = Streams(
             noise_stream(seed or 0, "noise", arm.method, 1),
@@ -238,51 +228,94 @@ def _streams(arm: Arm, seed: int | None) -> tuple[np.random.Generator, Streams]:
     return sampling, noise
 
 
-def _accountant(arm: Arm, delta: float, target_epsilon: float | None) -> Accountant:
-    """The accountant of the steps that the arm plans, each a noised sum over a Poisson sample."""
+def _accountant(
+    arm: Arm, delta: float, target_epsilon: float | None, conditions: Sequence[str]
+) -> Accountant:
+    """The accountant of the steps that the arm plans, each a noised sum over a Poisson sample.
+
+    Args:
+        arm: Its event is what the whole training releases.
+        delta: At which epsilon is told.
+        target_epsilon: What the noise was set for; None: the noise was given.
+        conditions: Parts of the model, in words, that the guarantee rests on.
+    """
     event = arm.privacy.event
     assert event is None or isinstance(event, SampledGaussian)
-    return Accountant(event, delta, target_epsilon, arm.privacy.guarantee)
+    accountant = Accountant(event, delta, target_epsilon, arm.privacy.guarantee)
+    for condition in conditions:
+        accountant.rest_on(condition)
+    return accountant
 
 
 def _public_facts(task: Task, dtype: torch.dtype, device: torch.device) -> PublicFacts:
-    """What a rule may know of the training: public numbers, on the parameters' device.
+    """What a rule may know of the training: public numbers, as tensors like the gradients' norms.
 
-    Norms are computed at their precision, and at least in float32, so the facts are, too.
+    Norms are computed on the parameters' device, in their precision and at least in float32.
     """
     facts, precision = task.facts(), torch.promote_types(dtype, torch.float32)
     expected = facts.expected_batch_size.to(device=device, dtype=precision)
     return replace(facts, expected_batch_size=expected)
 
 
-def _arrival_hooks(
-    trained: Sequence[nn.Parameter], private: RuleOptimizer
-) -> list[RemovableHandle]:
-    """Hooks that say to the optimizer when each parameter's gradient has arrived."""
-    return [
+def _attach(
+    wrapped: HookedModel | GhostModel,
+    comparison: FirstComparison,
+    looks: Looks,
+    private: RuleOptimizer,
+    trained: Sequence[nn.Parameter],
+) -> None:
+    """Attach to the wrapped model and its parameters what checks each pass of a training.
+
+    All of it is taken away again when the wrapped model's hooks are removed.
+
+    Args:
+        wrapped: The model in Opacus' wrapper.
+        comparison: Run after each forward pass in training.
+        looks: Hooks that are at the model's parts already.
+        private: Told of each gradient that arrives at a trained parameter, so that it can refuse
+            one that is not of its own backward pass.
+        trained: The trained parameters.
+    """
+    arrivals = [
         parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
             lambda _: private.arrived()
         )
         for parameter in trained
     ]
 
-
-def _ending(looks: Looks, hooks: Sequence[RemovableHandle]) -> Callable[[], None]:
-    """What leaves nothing at the model, when Opacus' hooks are removed."""
-
     def end() -> None:
+        """Remove the looks, and the hooks at the parameters."""
         looks.end()
-        for hook in hooks:
+        for hook in arrivals:
             hook.remove()
 
-    return end
+    wrapped.ran = comparison
+    wrapped.rest_on = private.accountant.rest_on
+    wrapped.end = end
+
+
+def _private_criterion(
+    criterion: Callable[..., torch.Tensor],
+    private: RuleOptimizer,
+    wrapped: HookedModel | GhostModel,
+) -> RecordCriterion:
+    """The user's criterion taken record by record, whose gradients go to the private optimizer."""
+    return RecordCriterion(
+        SingleLosses(criterion, private.loss_reduction),
+        private.loss_reduction,
+        hand=private.take_pass,
+        has_put_out=wrapped.has_put_out,
+        rest_on=private.accountant.rest_on,
+        name=f"the criterion {getattr(criterion, '__name__', type(criterion).__name__)}",
+    )
 
 
 def _with_batches(loader: DataLoader[Any], batches: PoissonBatches) -> DataLoader[Any]:
     """A loader like the user's that deals the given batches, empty ones among them."""
-    # Opacus' collation makes an empty batch by the shapes and types of one that it has made.
+    # Opacus' function collates as the user's does, and gives an empty batch the shapes and types
+    # of the first batch that it collated. One record is collated here, as the first may be empty.
     collate = DPDataLoader.from_data_loader(loader).collate_fn
-    collate([loader.dataset[0]])  # the first batch may be empty
+    collate([loader.dataset[0]])
     return DataLoader(
         loader.dataset,
         batch_sampler=batches,
@@ -310,27 +343,20 @@ def _trainer(method: str, groups: int) -> GradientMethod:
     """
     admit((method,))
     spec = find(method)
-    why = ""
-    if not spec.is_private:
-        why = "it has no guarantee"
-    elif spec.control_of:
-        why = f"it reads what a training of {spec.control_of} released"
-    elif not spec.trains_by_steps:
-        why = "it does not train by noised steps"
-    if why:
-        raise ConfigError(f"{spec.name} cannot be a loop's method: {why}", hint=_USABLE)
+    _refuse_without_noised_steps(spec)
     path, _, name = spec.trainer.partition(":")
     trainer = getattr(importlib.import_module(path), name)()
-    own = [  # parts of a training that the method does in its own way
+    # A loop with Opacus replaces all of these by its own; a method that overrides one would train
+    # otherwise than its guarantee says.
+    overridden = [
         part
         for part in ("fit", "_set_up", "objective", "release", "tape")
         if getattr(type(trainer), part, None) is not getattr(GradientMethod, part)
     ]
-    if not isinstance(trainer, GradientMethod) or own:
-        if "objective" in own:
+    if not isinstance(trainer, GradientMethod) or overridden:
+        what = "how it trains or releases"
+        if "objective" in overridden:
             what = "the loss that it differentiates"
-        else:
-            what = "how it trains or releases"
         raise ConfigError(
             f"{spec.name} cannot be a loop's method: {what} is its own, and not a clipping rule "
             "alone",
@@ -345,12 +371,50 @@ def _trainer(method: str, groups: int) -> GradientMethod:
     return trainer
 
 
+def _refuse_without_noised_steps(spec: MethodSpec) -> None:
+    """Refuse a method that has no guarantee of its own, or that does not train by noised steps.
+
+    Raises:
+        ConfigError: Says why.
+    """
+    if not spec.is_private:
+        why = "it has no guarantee"
+    elif spec.control_of:
+        why = f"it reads what a training of {spec.control_of} released"
+    elif not spec.trains_by_steps:
+        why = "it does not train by noised steps"
+    else:
+        return
+    raise ConfigError(f"{spec.name} cannot be a loop's method: {why}", hint=_USABLE)
+
+
 def _check_loop(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
-    """The parameters that are trained; refuses what cannot be made private.
+    """Check that model and optimizer can be made private; give the parameters that are trained.
 
     Raises:
         ConfigError: Model or optimizer is private already, or they do not belong together.
         TrainingError: A layer that mixes records.
+    """
+    _refuse_unsupported(model, optimizer)
+    for path, part in model.named_modules():
+        refuse_known(path, part)
+    refuse_uncopyable(model)
+    trained = _trained_parameters(model, optimizer)
+    try:
+        ModuleValidator.validate(model, strict=True)
+    except UnsupportedModuleError as error:
+        raise TrainingError(
+            f"the model cannot be trained with a guarantee for each record: {said(error)}",
+            hint="model.train(); opacus.layers for recurrent layers and attention",
+        ) from error
+    return trained
+
+
+def _refuse_unsupported(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Refuse a model or an optimizer by its kind, or by another training that it is in.
+
+    Raises:
+        ConfigError: Says which, and what to use.
     """
     if isinstance(optimizer, DPOptimizer) or isinstance(model, AbstractGradSampleModule):
         raise ConfigError(
@@ -366,36 +430,33 @@ def _check_loop(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[nn.P
             "LBFGS asks for several gradients in a step, and a private step has one",
             hint="use SGD, Adam or another optimizer of one gradient",
         )
-    if hasattr(model, "autograd_grad_sample_hooks"):
+    if hasattr(model, "autograd_grad_sample_hooks"):  # Opacus sets it where it adds its hooks
         raise ConfigError(
             "the model is in another private training",
             hint="to_standard_module() of what that make_private returned ends it",
         )
-    for path, part in model.named_modules():
-        refuse_known(path, part)
-    refuse_uncopyable(model)
-    ids = {id(p) for p in model.parameters()}
-    chosen = [p for group in optimizer.param_groups for p in group["params"]]
-    trained = [p for p in chosen if p.requires_grad]
-    if not trained or any(id(p) not in ids for p in chosen):
-        raise ConfigError(
-            "the optimizer's parameters are not the model's"
-            if trained
-            else "the optimizer trains no parameter",
-            hint="make the optimizer of model.parameters()",
-        )
-    try:
-        ModuleValidator.validate(model, strict=True)
-    except UnsupportedModuleError as error:
-        raise TrainingError(
-            f"the model cannot be trained with a guarantee for each record: {said(error)}",
-            hint="model.train(); opacus.layers for recurrent layers and attention",
-        ) from error
+
+
+def _trained_parameters(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+    """The optimizer's parameters that are not frozen; all of its parameters must be the model's.
+
+    Raises:
+        ConfigError: None is trained, or one is not the model's.
+    """
+    # By identity: == of two tensors compares their numbers.
+    of_model = {id(p) for p in model.parameters()}
+    of_optimizer = [p for group in optimizer.param_groups for p in group["params"]]
+    trained = [p for p in of_optimizer if p.requires_grad]
+    if not trained or any(id(p) not in of_model for p in of_optimizer):
+        problem = "the optimizer trains no parameter"
+        if trained:
+            problem = "the optimizer's parameters are not the model's"
+        raise ConfigError(problem, hint="make the optimizer of model.parameters()")
     return trained
 
 
 def _check_loader(loader: DataLoader[Any]) -> None:
-    """Refuse a loader that chooses records in a way which Poisson samples would undo.
+    """Refuse a loader that chooses records in a way that would be lost with Poisson samples.
 
     Raises:
         ConfigError: It leaves records out, weights or groups them, or has none.
@@ -407,23 +468,18 @@ def _check_loader(loader: DataLoader[Any]) -> None:
         )
     if not _records(loader):
         raise ConfigError("the data set has no record", hint="check how it is read")
-    batches: Any = loader.batch_sampler
-    own = type(batches)
     if type(loader).__iter__ is not DataLoader.__iter__:
         raise ConfigError(
             f"{type(loader).__name__} deals its batches itself, and Poisson samples take its place",
             hint="use a DataLoader",
         )
-    if (own is PoissonBatches and batches.records == _records(loader)) or (
-        own is UniformWithReplacementSampler and batches.num_samples == _records(loader)
-    ):
+    if _deals_poisson_samples(loader):
         return
-    if loader.batch_size is None:
-        what = (
-            "deals no batches"
-            if loader.batch_sampler is None
-            else f"deals batches by {own.__name__}"
-        )
+    batches: Any = loader.batch_sampler
+    if loader.batch_size is None:  # a batch sampler was given, or no batches were asked for
+        what = "deals no batches"
+        if batches is not None:
+            what = f"deals batches by {type(batches).__name__}"
         raise ConfigError(
             f"the loader {what}, and Poisson samples of single records take their place",
             hint="use a DataLoader with batch_size=..., of a data set that gives single records; a "
@@ -435,13 +491,30 @@ def _check_loader(loader: DataLoader[Any]) -> None:
         and not sampler.replacement
         and len(sampler) == _records(loader)
     )
-    if not is_whole or sampler.data_source is not loader.dataset or own is not BatchSampler:
+    if (
+        not is_whole
+        or sampler.data_source is not loader.dataset
+        or type(batches) is not BatchSampler
+    ):
         raise ConfigError(
             f"the loader's {type(sampler).__name__} is not kept: every batch is a Poisson sample "
             "of the whole data set",
             hint="torch.utils.data.Subset leaves records out; a weight for each class belongs in "
             "the criterion: CrossEntropyLoss(weight=..., reduction='none')",
         )
+
+
+def _deals_poisson_samples(loader: DataLoader[Any]) -> bool:
+    """Whether a loader's batches are Poisson samples of all records, by this program or by Opacus.
+
+    Such a loader comes of an earlier ``make_private``; other samples may take the place of its own.
+    """
+    batches: Any = loader.batch_sampler
+    if type(batches) is PoissonBatches:
+        return batches.records == _records(loader)
+    if type(batches) is UniformWithReplacementSampler:
+        return bool(batches.num_samples == _records(loader))
+    return False
 
 
 def _records(loader: DataLoader[Any]) -> int:
@@ -455,17 +528,14 @@ def _schedule(loader: DataLoader[Any], epochs: int, n_public: int | None) -> Sch
     An epoch has as many steps as N over the batch size, rounded up.
 
     Args:
-        loader: One without a batch size (its batch sampler is the user's) gives its own length.
+        loader: One without a batch size deals Poisson samples already, and keeps its length.
         epochs: Passes.
         n_public: N; None: the number of records, which is then public.
 
     Raises:
         ConfigError: A number below 1; N of one's own without a batch size to divide it.
     """
-    if n_public is None:
-        records = _records(loader)
-    else:
-        records = n_public
+    records = _records(loader) if n_public is None else n_public
     if not all(isinstance(number, Integral) and number >= 1 for number in (epochs, records)):
         raise ConfigError(
             "epochs and n_public are whole numbers above 0", hint=f"{epochs=}, {n_public=}"
@@ -487,22 +557,23 @@ def _arm(method: str, options: dict[str, Any], schedule: Schedule, groups: int) 
         schedule: How long the training is.
         groups: K.
     """
-    # The options of an audit's plan; its data is not read.
+    # An audit's options need data: "." is a path that exists, and nothing is read from there.
     config = resolve_config({**options, "data": ".", "method": (method,), "twins": "off"}).config
-    # Numbers left out follow the defaults of a network on a table, for which columns do not count.
+    # Settings left out get the defaults of a network on a table, which do not depend on columns.
     sizes = PublicSizes(schedule.n_public, columns=0, model="mlp", groups=groups)
     numbers = SettingsResolver(config, sizes)
+    # The plan has a reference without privacy beside the method; it is left out.
     arms = make_arms(numbers, schedule, options["delta"])
     return next(arm for arm in arms if arm.method == find(method).name)
 
 
 def _task(arm: Arm, schedule: Schedule, groups: int, classes: int) -> Task:
-    """What a method's rule is made from: its numbers and public facts, without a record.
+    """A task without records, from which a method makes its rule: settings and public facts alone.
 
-    What neither a rule nor ``facts`` reads is left empty.
+    Fields that neither a rule nor ``Task.facts`` reads are left empty.
     """
-    none = torch.zeros(0, dtype=torch.int64)
-    pool = TrainingPool(torch.zeros(0, 1), none, none, n_classes=classes, n_groups=groups)
+    no_labels = torch.zeros(0, dtype=torch.int64)
+    pool = TrainingPool(torch.zeros(0, 1), no_labels, no_labels, n_classes=classes, n_groups=groups)
     return Task(
         arm=arm.method,
         seed=0,

@@ -1,7 +1,8 @@
-"""Opacus' wrapped models: what they give the optimizer, and what is noted of each pass.
+"""Opacus' model wrappers, which take each record's gradient, with checks of each pass.
 
 A pass is one call of ``backward()`` on a loss of ``make_private``'s criterion. It hands the model
-each record's own gradient at its output, so Opacus is always told that the loss is a sum.
+each record's own gradient at its output, so Opacus is always told that the loss is a sum. A run is
+one call of a layer's forward in training mode, as Opacus notes it in ``layer.activations``.
 """
 
 import copy
@@ -41,7 +42,7 @@ def tensors_of(value: object) -> Iterator[Tensor]:
 
 
 def mapped(value: Any, change: Callable[[Tensor], Tensor]) -> Any:  # noqa: ANN401 - of any make
-    """A value with each tensor in it changed, however deep in tuples, lists and dicts."""
+    """A copy of a value with each tensor in it changed, however deep in tuples, lists and dicts."""
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, dict):
@@ -51,37 +52,45 @@ def mapped(value: Any, change: Callable[[Tensor], Tensor]) -> Any:  # noqa: ANN4
         return changed
     if isinstance(value, tuple | list):
         items = [mapped(item, change) for item in value]
+        # A named tuple takes its items one by one.
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value
 
 
-def _one_for_none(x: Tensor) -> Tensor:
-    """A record of zeros in place of a batch of none."""
-    return x if x.dim() == 0 or len(x) else x.new_zeros(1, *x.shape[1:])
+def _zeros_if_empty(x: Tensor) -> Tensor:
+    """One record of zeros [1, ...] in place of an empty batch [0, ...]; other tensors as they are.
+
+    Many layers cannot run an empty batch.
+    """
+    is_empty = x.dim() > 0 and len(x) == 0
+    return x.new_zeros(1, *x.shape[1:]) if is_empty else x
 
 
 def _needs_functorch(layer: nn.Module) -> bool:
-    """Whether Opacus' formula for a layer's type is not that of this layer.
+    """Whether Opacus' formula for a layer's type gives wrong gradients for this layer, or fails.
 
-    It pads with zeros whatever a convolution pads with, and asks a LayerNorm for its bias.
+    That is so of a convolution that pads with anything but zeros, as the formula pads with zeros,
+    and of a layer norm without the bias that the formula reads. ``torch.func`` is right for both.
     """
     if isinstance(layer, nn.LayerNorm):
         return layer.bias is None
     return getattr(layer, "padding_mode", "zeros") != "zeros"
 
 
-def _right(sampler: Callable[..., Any]) -> Callable[..., Any]:
-    """Opacus' formula for a type of layers, where it is right, else ``torch.func``."""
+def _corrected(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """Opacus' formula for a layer type, with ``torch.func`` in its place where it is not right."""
 
-    def sample(layer: nn.Module, activations: list[Tensor], backprops: Tensor) -> Any:  # noqa: ANN401
-        taken = ft_compute_per_sample_gradient if _needs_functorch(layer) else sampler
-        return taken(layer, activations, backprops)
+    def gradients(layer: nn.Module, activations: list[Tensor], backprops: Tensor) -> Any:  # noqa: ANN401
+        """Parameter -> each record's gradient, [B, ...], as Opacus calls it."""
+        if _needs_functorch(layer):
+            return ft_compute_per_sample_gradient(layer, activations, backprops)
+        return formula(layer, activations, backprops)
 
-    return sample
+    return gradients
 
 
 class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no types
-    """What is added to both of Opacus' wrappers, before which it stands among their bases.
+    """Adds this program's checks to Opacus' wrappers, as the first base of a class of both.
 
     Args:
         model: To be wrapped.
@@ -89,49 +98,56 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
     """
 
     GRAD_SAMPLERS: ClassVar[dict[type[nn.Module], Callable[..., Any]]] = {
-        kind: _right(sampler)
-        if kind in (nn.LayerNorm, nn.Conv1d, nn.Conv2d, nn.Conv3d)
-        else sampler
-        for kind, sampler in GradSampleModule.GRAD_SAMPLERS.items()
+        layer_type: _corrected(formula)
+        if layer_type in (nn.LayerNorm, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+        else formula
+        for layer_type, formula in GradSampleModule.GRAD_SAMPLERS.items()
     }
-    # Called after each call of the model as it trains: with what it put out and its arguments.
+    # `make_private` puts functions in the place of these three.
+    # Called after each call of the model in training: with what it put out and its arguments.
     ran: Callable[[Any, tuple[Any, ...], dict[str, Any]], None] = staticmethod(lambda *_: None)
     rest_on: Callable[[str], None] = staticmethod(lambda _: None)  # as of the accountant
     end: Callable[[], None] = staticmethod(lambda: None)  # called when hooks are removed
 
     def __init__(self, model: nn.Module, *, functorch: bool = False) -> None:
         for layer in model.modules():
+            # Opacus prepares for torch.func those layers alone for which it has no formula.
             if type(layer) in self.GRAD_SAMPLERS and is_trained(layer) and _needs_functorch(layer):
                 prepare_layer(layer)
         super().__init__(model, loss_reduction="sum", force_functorch=functorch)
         hooked = self.iterate_submodules(model)
-        self._layers = [layer for layer in hooked if type(layer) in KNOWN_LAYERS]
-        # What the model put out in its last call, and how often each was written to until then.
+        # Those whose runs are counted, see `_refuse_other_runs`.
+        self._known_layers = [layer for layer in hooked if type(layer) in KNOWN_LAYERS]
+        # Each tensor that the model put out in its last call, with PyTorch's counter of writes to
+        # it (``_version``) as it was then.
         self._put_out: list[tuple[Tensor, int]] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy has, or a pickle: neither graphs nor ties to this training."""
+        """The state of a copy or a pickle: without graphs and without ties to this training."""
         state = {k: v for k, v in vars(self).items() if k not in ("ran", "rest_on", "end")}
         return {**state, "_put_out": []}
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the user's model
-        """What the model puts out; noted, to know it again when the criterion is handed it.
+        """Run the user's model, and note what it put out, for :meth:`has_put_out`.
 
-        Of a batch of no record, which many layers cannot run, it is computed by one of zeros.
+        An empty batch is run as one record of zeros, of whose outputs no row is returned.
+
+        Raises:
+            TrainingError: A layer writes in place over what Opacus has to read.
         """
         is_training = torch.is_grad_enabled() and self.training
         first = next(tensors_of((args, kwargs)), None)
         is_empty = is_training and first is not None and first.dim() > 0 and not len(first)
         try:
             if is_empty:
-                args, kwargs = mapped((args, kwargs), _one_for_none)
+                args, kwargs = mapped((args, kwargs), _zeros_if_empty)
             out = super().forward(*args, **kwargs)
             if is_empty:
                 out = mapped(out, lambda x: x[:0] if x.dim() else x)
             elif is_training:
                 self.ran(out, args, kwargs)
         except RuntimeError as error:
-            self.clear()
+            self.clear()  # of layers that ran before one failed
             if "is being modified inplace" in str(error):
                 raise TrainingError(
                     "a layer writes over what another layer put out, which Opacus has to read",
@@ -141,14 +157,15 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
         except BaseException:
             self.clear()
             raise
-        # What has no graph, as in a validation, is never asked for.
+        # What has no graph, as in a validation, has no backward pass.
         self._put_out = [(each, each._version) for each in tensors_of(out) if each.requires_grad]
         return out
 
     def has_put_out(self, outputs: Tensor) -> bool:
-        """Whether outputs [B, ...] are what the model put out, or a part of it, row by row.
+        """Whether outputs [B, ...] are what the model put out last, or a part of it, row by row.
 
-        A loop may do other things to them before the criterion gets them, and mix records.
+        Anything else was made in the loop, which may have mixed records. So were outputs that were
+        written to since, which have another version.
         """
         return any(
             each is outputs or _has_rows(each, outputs)
@@ -158,13 +175,21 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
 
     @property
     def has_hooks_on_outputs(self) -> bool:
-        """Whether a hook may change gradients where the model put out its last outputs."""
+        """Whether a gradient hook is on a tensor that the model put out last."""
         return any(each._backward_hooks for each, _ in self._put_out)
 
     def rearrange_grad_samples(
         self, *, module: nn.Module, backprops: Tensor, loss_reduction: str, batch_first: bool
     ) -> tuple[list[Tensor], Tensor]:
-        """Opacus' own, with no gradient where an embedding reads its ``padding_idx``."""
+        """Opacus' inputs and output gradients of a layer, with 0 where an embedding reads padding.
+
+        PyTorch leaves the row at ``padding_idx`` as it is; Opacus' formula does not.
+
+        Args:
+            module: The layer, which has just run backward.
+            backprops: Gradients at its output.
+            loss_reduction, batch_first: As of Opacus.
+        """
         activations, backprops = super().rearrange_grad_samples(
             module=module,
             backprops=backprops,
@@ -177,30 +202,37 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
         return activations, backprops
 
     def name_of(self, parameter: Tensor) -> str:
-        """The name of a parameter in the user's model."""
+        """The name of a parameter in the user's model, for messages."""
         named = self._module.named_parameters()
         return next((name for name, p in named if p is parameter), "a parameter")
 
     def remove_hooks(self) -> None:
-        """Opacus' own; this program's looks end, too."""
+        """Remove Opacus' hooks, and those of this program."""
         super().remove_hooks()
         self.end()
 
     def differentiate(self, parts: Sequence[Part], *, retain_graph: bool) -> None:
-        """One pass: hand records' own gradients at outputs to the model.
+        """Run one backward pass from records' own gradients at outputs.
+
+        Each record's gradient, or its norm, is at the parameters then, where Opacus leaves it.
+
+        Args:
+            parts: Outputs [B, ...] and each record's own gradient at them, a pair for each loss.
+            retain_graph: Whether the graph is kept for another pass.
 
         Raises:
-            ConfigError: A trained layer did not run in it, or runs were left out of it.
+            ConfigError: A trained layer did not run in training mode, or some of the runs do not
+                belong to these outputs.
             TrainingError: Opacus cannot take gradients of some layer.
         """
-        self._drop()
+        self._drop_samples()
         for path, layer in self._module.named_modules():
             if is_trained(layer) and not layer.training:
                 raise ConfigError(
                     f"{place(path, layer)} is trained, and not in training mode",
                     hint="call train() of the model before each epoch",
                 )
-        if not len(parts[0][0]):
+        if not len(parts[0][0]):  # an empty batch
             self._take_nothing()
             return
         self._refuse_other_runs([outputs for outputs, _ in parts])
@@ -215,15 +247,21 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
             ) from error
 
     def _refuse_other_runs(self, outputs: Sequence[Tensor]) -> None:
-        """Refuse a pass that is not of all runs of the layers, or of more than their runs.
+        """Refuse a pass in which a parameter is not used exactly as often as its layer has run.
+
+        Opacus sees runs alone: a use outside of them would be missing in the records' gradients,
+        and a run whose result is not used would be taken for one of this pass.
+
+        Args:
+            outputs: Whose graph is the pass.
 
         Raises:
             ConfigError: A parameter is read outside its layer, or a run is left out.
         """
         runs: Counter[nn.Parameter] = Counter()
-        for layer in self._layers:
+        for layer in self._known_layers:
             for p in own_parameters(layer):
-                runs[p] += len(getattr(layer, "activations", ()))
+                runs[p] += len(getattr(layer, "activations", ()))  # Opacus keeps one item a run
         uses = _uses(outputs)
         for name, p in self._module.named_parameters():
             if p not in runs or not p.requires_grad or uses[p] == runs[p]:
@@ -240,7 +278,8 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
                 f"{name!r} is read outside its layer's own forward, which Opacus does not see",
                 hint="give what reads it parameters of its own",
             )
-        once = [layer for layer in self._layers if type(layer) is not RNNLinear]
+        # A recurrent layer's part runs once for each position; others run once in a chain.
+        once = [layer for layer in self._known_layers if type(layer) is not RNNLinear]
         if any(len(getattr(layer, "activations", ())) > 1 for layer in once):
             self.rest_on("a model that runs more than once in a step")
 
@@ -254,7 +293,10 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
         )
 
     def clear(self) -> None:
-        """Forget calls of the model that no pass took back, as of a batch that broke off."""
+        """Forget runs that no backward pass followed, as of a batch that broke off.
+
+        It deletes what Opacus' hooks keep at layers and parameters between forward and backward.
+        """
         for layer in self.modules():
             if getattr(layer, "activations", None):
                 layer.activations.clear()
@@ -265,13 +307,13 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
             if hasattr(p, "_current_grad_sample"):
                 del p._current_grad_sample
 
-    def _drop(self) -> None:
-        """Drop what an earlier pass left at the parameters."""
+    def _drop_samples(self) -> None:
+        """Drop each record's gradients that an earlier pass left at the parameters."""
         for p in self.parameters():
             p.grad_sample = None
 
     def _take_nothing(self) -> None:
-        """What a pass of no record leaves."""
+        """Leave at the parameters what a pass of an empty batch would: sums of 0, and no rows."""
         self.clear()
         for p in self.parameters():
             if p.requires_grad:
@@ -287,10 +329,10 @@ class GhostModel(_Wrapped, GradSampleModuleFastGradientClipping):  # type: ignor
     """A model of which a pass leaves the norms of the records' gradients, without the gradients."""
 
     def capture_activations_hook(self, *args: Any) -> None:  # noqa: ANN401 - as Opacus' own
-        """Opacus' own, which takes one run of a layer for each pass.
+        """Note a run of a layer, as Opacus does, which takes one run of a layer for each pass.
 
         Raises:
-            ConfigError: It is another one.
+            ConfigError: This is the layer's second run.
         """
         try:
             super().capture_activations_hook(*args)
@@ -306,26 +348,32 @@ class GhostModel(_Wrapped, GradSampleModuleFastGradientClipping):  # type: ignor
     def scale(
         self, parts: Sequence[Part], factors: Tensor, parameters: Sequence[Tensor], retain: bool
     ) -> None:
-        """The second pass: leave the sum of the records' gradients times ``factors`` [B].
+        """Run the second backward pass: the sum of the records' gradients, each times its factor.
 
-        It is in ``p.grad``.
+        The sum is left in ``p.grad``. An empty batch changes nothing.
+
+        Args:
+            parts: Outputs [B, ...] and each record's own gradient at them, as of the first pass.
+            factors: One for each record, [B].
+            parameters: The trained ones.
+            retain: Whether the graph is kept.
         """
         if not len(factors):
             return
         for p in parameters:
             p.grad = None
-        scaled = [
-            (outputs, gradient * factors.to(gradient).view(-1, *[1] * (gradient.dim() - 1)))
-            for outputs, gradient in parts
-        ]
-        self.disable_hooks()
+        scaled = []
+        for outputs, gradient in parts:
+            column = factors.to(gradient).view(-1, *[1] * (gradient.dim() - 1))  # [B, 1, ...]
+            scaled.append((outputs, gradient * column))
+        self.disable_hooks()  # PyTorch's sums alone are wanted
         try:
             self._backward(scaled, retain_graph=retain)
         finally:
             self.enable_hooks()
 
-    def _drop(self) -> None:
-        super()._drop()
+    def _drop_samples(self) -> None:
+        super()._drop_samples()
         for p in self.parameters():
             p._norm_sample = None
 
@@ -353,7 +401,7 @@ def wrap(model: nn.Module, mode: str) -> HookedModel | GhostModel:
 
 
 def _uses(outputs: Sequence[Tensor]) -> Counter[Tensor]:
-    """How often each parameter is read by the graph of some outputs, by its edges."""
+    """Parameter -> how often the graph of some outputs reads it: its edges to the parameter."""
     uses: Counter[Tensor] = Counter()
     waiting = [each.grad_fn for each in outputs]
     seen = set()
@@ -362,16 +410,20 @@ def _uses(outputs: Sequence[Tensor]) -> Counter[Tensor]:
         if node is None or node in seen:
             continue
         seen.add(node)
-        for following, _ in node.next_functions:
-            if following is not None and hasattr(following, "variable"):
-                uses[following.variable] += 1
+        for source, _ in node.next_functions:
+            if source is not None and hasattr(source, "variable"):  # PyTorch's node of a leaf
+                uses[source.variable] += 1
             else:
-                waiting.append(following)
+                waiting.append(source)
     return uses
 
 
 def _has_rows(whole: Tensor, part: Tensor) -> bool:
-    """Whether each row of ``part`` [B, ...] is a view of numbers of that row of ``whole``."""
+    """Whether each row of ``part`` [B, ...] is a view of numbers of the same row of ``whole``.
+
+    Judged by places in memory: both share a storage, rows lie equally far apart in both, and the
+    first row of ``part`` has no place that the first row of ``whole`` has not.
+    """
     if part.dim() == 0 or whole.dim() == 0 or len(part) != len(whole):
         return False
     if part.untyped_storage().data_ptr() != whole.untyped_storage().data_ptr():
@@ -382,17 +434,18 @@ def _has_rows(whole: Tensor, part: Tensor) -> bool:
         return False
     if not whole.numel() or not part.numel():
         return False
-    # Which places in memory the first row of the whole has, counted from its first.
+    # True at each place in memory that the first row of the whole has, counted from its first one:
+    # a row need not be contiguous.
     sizes, strides = whole.shape[1:], whole.stride()[1:]
-    places = torch.zeros(_reach(sizes, strides) + 1, dtype=torch.bool)
-    places.as_strided(sizes, strides).fill_(True)
+    in_row = torch.zeros(_reach(sizes, strides) + 1, dtype=torch.bool)
+    in_row.as_strided(sizes, strides).fill_(True)
     sizes, strides = part.shape[1:], part.stride()[1:]
     start = part.storage_offset() - whole.storage_offset()
-    if start < 0 or start + _reach(sizes, strides) >= len(places):
+    if start < 0 or start + _reach(sizes, strides) >= len(in_row):
         return False
-    return bool(places.as_strided(sizes, strides, start).all())
+    return bool(in_row.as_strided(sizes, strides, start).all())
 
 
 def _reach(sizes: Sequence[int], strides: Sequence[int]) -> int:
-    """How far in memory the last number of a tensor lies from its first."""
+    """How many places in memory the last number of a tensor lies behind its first."""
     return sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
