@@ -34,20 +34,26 @@ class TrainerAnswer(NamedTuple):
     claimed: Claimed
 
     def content(self) -> tuple[dict[str, object], bytes | pa.Buffer]:
-        """What the line of JSON says, and the bytes after it."""
-        values = np.ascontiguousarray(self.test, "<f4")
+        """The answer as (fields of the line of JSON, the bytes after that line)."""
+        values = np.ascontiguousarray(self.test, "<f4")  # little-endian float32
         return {"shape": list(values.shape), "claimed": self.claimed}, values.tobytes()
 
     @classmethod
     def of(cls, head: Mapping[str, Any], body: bytes, shape: Sequence[int]) -> Self:
-        """The answer of that content, which must be probabilities of that shape (n, Y).
+        """The answer from its content, held to be probabilities of the shape that was asked for.
+
+        Args:
+            head: Fields of the line of JSON.
+            body: The bytes after it.
+            shape: (n, Y).
 
         Raises:
-            Exception: Of whatever kind: it is another.
+            Exception: Of whatever kind: the content is no such answer.
         """
         if list(head["shape"]) != list(shape) or len(body) != 4 * math.prod(shape):
             raise ValueError(f"it has shape {head['shape']} in {len(body):,} bytes")
         values = np.frombuffer(body, "<f4").astype(np.float32).reshape(shape)
+        # Rows were checked as float64, before they were rounded.
         refuse_improper(values, SUM_TOLERANCE + _ROUNDING)
         return cls(values, claim_of(head["claimed"]))
 
@@ -59,7 +65,7 @@ class Synthesised(NamedTuple):
     claimed: Claimed
 
     def content(self) -> tuple[dict[str, object], bytes | pa.Buffer]:
-        """As of :class:`TrainerAnswer`; the bytes are a stream of Arrow's."""
+        """As of :class:`TrainerAnswer`; the bytes are the table as an Arrow stream."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self.table.schema) as stream:
             stream.write_table(self.table)
@@ -67,10 +73,10 @@ class Synthesised(NamedTuple):
 
     @classmethod
     def of(cls, head: Mapping[str, Any], body: bytes, shape: Sequence[int]) -> Self:
-        """The answer of that content, as of :class:`TrainerAnswer`; the shape is not read."""
+        """The answer from its content, as of :class:`TrainerAnswer`; the shape is not read."""
         with pa.ipc.open_stream(body) as stream:
             table = stream.read_all()
-        table.validate(full=True)
+        table.validate(full=True)  # offsets, lengths and texts: the bytes may be anything
         return cls(table, claim_of(head["claimed"]))
 
 
@@ -92,7 +98,7 @@ class Declared(NamedTuple):
 
     @classmethod
     def of(cls, head: Mapping[str, Any], body: bytes, shape: Sequence[int]) -> Self:
-        """The answer of that content, as of :class:`TrainerAnswer`; its bytes are not read."""
+        """The answer from its content, as of :class:`TrainerAnswer`; its bytes are not read."""
         ranges = {name: Range(**ends) for name, ends in head["settings"].items()}
         return cls(ranges, head["supports_no_noise"] is True)
 
@@ -113,8 +119,8 @@ def write(answer: Answer | OwnCodeError, file: BinaryIO) -> None:
     else:
         head, body = answer.content()
     head["kind"] = type(answer).__name__
-    line = json.dumps(head, allow_nan=False, default=float)  # numbers of NumPy's
-    file.seek(0)
+    line = json.dumps(head, allow_nan=False, default=float)  # NumPy's numbers by float()
+    file.seek(0)  # an earlier attempt may have written a part
     file.truncate()
     file.write(line.encode() + b"\n")
     file.write(body)
@@ -130,8 +136,8 @@ def read(file: BinaryIO, kind: type[AnswerOf], shape: Sequence[int] = ()) -> Ans
         shape: (n, Y) of the probabilities that were asked for.
 
     Raises:
-        OwnCodeError: The answer is that there is none; or it cannot be read, or is not of what was
-            asked for.
+        OwnCodeError: The file holds an error in place of an answer; or what it holds cannot be
+            read, or is not what was asked for.
     """
     try:
         file.seek(0)
@@ -153,19 +159,20 @@ def read(file: BinaryIO, kind: type[AnswerOf], shape: Sequence[int] = ()) -> Ans
 
 
 def _text(given: object) -> str:
-    """A text as any file and terminal can hold it."""
+    """A text that every file and terminal can hold: lone surrogates are replaced by "?"."""
     return str(given).encode(errors="replace").decode()
 
 
 def _line(text: str) -> str:
-    """A text in one line."""
+    """A text in one line, with one space for each stretch of white space."""
     return " ".join(text.split())
 
 
 def claim_of(fields: object) -> Claimed:
-    """The fields of a claim, those of a ``Privacy``, checked; None: nothing is claimed.
+    """Check the fields of a claim, which are those of a ``Privacy``.
 
-    An infinite epsilon claims nothing.
+    Returns:
+        The fields; None where nothing is claimed, as by an infinite epsilon.
 
     Raises:
         Exception: Of whatever kind: they are no such fields.
@@ -179,15 +186,19 @@ def claim_of(fields: object) -> Claimed:
 
 
 def refuse_improper(values: NDArray[np.floating[Any]], tolerance: float = SUM_TOLERANCE) -> None:
-    """Refuse numbers [n, Y] that are no probabilities; rows may sum to 1 but for the tolerance.
+    """Refuse numbers that are no probabilities of each row.
+
+    Args:
+        values: [n, Y].
+        tolerance: By how much a row's sum may differ from 1.
 
     Raises:
         OwnCodeError: Says what is wrong in how many rows.
     """
-    close = np.abs(values.sum(axis=1, dtype=np.float64) - 1.0) <= tolerance
+    sums_to_one = np.abs(values.sum(axis=1, dtype=np.float64) - 1.0) <= tolerance
     for is_improper, why in (
         (~np.isfinite(values).all(axis=1), "are not finite"),
-        (~close | (values < 0.0).any(axis=1), "do not add up to 1 or are negative"),
+        (~sums_to_one | (values < 0.0).any(axis=1), "do not add up to 1 or are negative"),
     ):
         if is_improper.any():
             count = f"{is_improper.sum():,} of {len(values):,} rows"

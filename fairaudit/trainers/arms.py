@@ -6,7 +6,7 @@ trained on the table. The user's modules are never imported in this process: wha
 declares is asked for in a process of its own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
@@ -21,21 +21,23 @@ from fairaudit.io.named_code import advice, hidden, make_findable
 from fairaudit.methods.catalog import REFERENCE, admit_own
 from fairaudit.methods.spec import Guarantee, MethodSpec
 from fairaudit.planning.arms import Arm, self_check
+from fairaudit.planning.search import CandidateSearch
 from fairaudit.report.types.facts import ArmPrivacy
 from fairaudit.trainers.answers import Declared
 from fairaudit.trainers.child import TrainerRequest
+from fairaudit.trainers.contract import Range
 from fairaudit.trainers.process import answer_of
 from fairaudit.trainers.study import NAME
 
-REFERENCE_OF = "-reference"  # ends the name of a method: what a trainer trains without privacy
-GIVEN = "synthetic"  # the method and arm of the table that --synthetic names
+REFERENCE_OF = "-reference"  # ends the name of the method that a trainer is without privacy
+GIVEN = "synthetic"  # the name of the method and arm of the table that --synthetic names
 
 
 def methods(config: AuditConfig) -> Iterator[MethodSpec]:
     """Describe as methods the trainers, synthesizers and the given table that options name.
 
-    Each trainer comes after its own reference, what it trains without privacy; with
-    ``--reference sgd`` it has none.
+    Before each trainer comes its own reference: the same code, asked for no privacy. With
+    ``--reference sgd`` a trainer has none of its own.
 
     Raises:
         ConfigError: A name is not ``module:function``; another option does not go with such code.
@@ -67,8 +69,8 @@ def _method(name: str, code: str, reference: str | None) -> MethodSpec:
     Args:
         name: Of the method.
         code: ``module:function``; "" for a table that was given.
-        reference: The method that its cost is measured against; None: the method described is a
-            trainer's own reference, which has no privacy.
+        reference: Name of the method that its cost is measured against; None: this is a trainer's
+            own reference, which has no privacy.
     """
     return MethodSpec(
         name=name,
@@ -99,9 +101,7 @@ def arms(config: AuditConfig, targets: Sequence[float | None], reference: Arm) -
     """
     for spec in admit_own(config):
         declared = _declared(spec.trainer)
-        search = None
-        for one in CAPABILITIES:
-            search = search or one.search_ranges(config, declared.settings)
+        search = _search(config, declared.settings)
         is_table = spec.trainer not in config.trainer  # a synthesizer's, or given
         if config.tune is not None and (is_table or not declared.settings):
             raise ConfigError(
@@ -119,7 +119,7 @@ def arms(config: AuditConfig, targets: Sequence[float | None], reference: Arm) -
             reads_groups=config.trainer_groups or is_table,
             trainer=spec.trainer,
             repeats=config.repeats if spec.reference else 1,
-            shares_samples=False,
+            shares_samples=False,  # the user's code draws its own batches
             capability=spec.capability,
             search=search,
         )
@@ -129,20 +129,34 @@ def arms(config: AuditConfig, targets: Sequence[float | None], reference: Arm) -
             continue
         for target in targets:
             suffix = f"@{target:g}" if len(targets) > 1 else ""
-            asked = {
+            at_target = {
                 "key": f"{spec.name}{suffix}",
                 "privacy": _privacy(spec, target),
                 "supports_no_noise": declared.supports_no_noise,
             }
-            yield arm.model_copy(update=asked)
+            yield arm.model_copy(update=at_target)
             if config.self_check:
-                yield self_check(arm.model_copy(update=asked))
+                yield self_check(arm.model_copy(update=at_target))
+
+
+def _search(config: AuditConfig, ranges: Mapping[str, Range]) -> CandidateSearch | None:
+    """The search over the ranges of settings that code declares; None where no search is asked for.
+
+    The first capability that offers one makes it, so that this folder knows no other.
+    """
+    for capability in CAPABILITIES:
+        search = capability.search_ranges(config, ranges)
+        if search:
+            return search
+    return None
 
 
 def _privacy(spec: MethodSpec, target: float | None) -> ArmPrivacy:
-    """The privacy of an arm as planned: what its code is asked for, of which nothing is proved.
+    """The privacy of an arm as planned: the epsilon that its code is asked for, unproved.
 
-    ``target``: the epsilon that is asked for; None: none is.
+    Args:
+        spec: The arm's method.
+        target: The epsilon that is asked for; None: none is.
     """
     reason = f"{spec.trainer} is asked for it; what it does is its own"
     if target is None:
@@ -175,15 +189,24 @@ def _declared(name: str) -> Declared:
 
 @lru_cache
 def _ask_declared(name: str, digest: str) -> Declared:
-    """Ask a function in its own process what it declares; kept while its code's digest is equal."""
+    """Ask a function in its own process what it declares.
+
+    The answer is kept for calls with the same ``digest``, that of the code: changed code is asked
+    again.
+    """
     return answer_of(TrainerRequest(name), Declared)
 
 
 def identity(config: AuditConfig, arm: Arm, delta: float) -> dict[str, object]:
-    """What a training of the user's code depends on beside that code.
+    """What a training of the user's code depends on beside that code, as JSON-ready values.
 
-    It enters the job's id, so that a job is trained anew where any of it has changed. ``asked`` is
-    epsilon and delta, None without privacy; ``table`` is the digest of the table that was given.
+    It enters the job's id, so that a job is trained anew where any of it has changed.
+
+    Args:
+        config: The options; what code is handed, and the table that is given, of which the digest
+            enters.
+        arm: Its epsilon is what the code is asked for.
+        delta: What the code is asked for beside epsilon.
     """
     target = arm.privacy.target_epsilon
     table = None

@@ -26,7 +26,7 @@ class OwnTrainers(Capability):
     name = "trainers"
 
     def messages(self) -> Sequence[type[Message]]:
-        """Those of its module ``messages``."""
+        """The messages of the module ``messages`` of this folder."""
         from fairaudit.trainers import messages
 
         return messages_in(messages)
@@ -40,44 +40,44 @@ class OwnTrainers(Capability):
     def arms(
         self, config: AuditConfig, targets: Sequence[float | None], reference: Arm
     ) -> Iterable[Arm]:
-        """Each of them at each target epsilon, after its reference."""
+        """The arms of these methods: each at each target epsilon, after its reference."""
         from fairaudit.trainers.arms import arms
 
         return arms(config, targets, reference)
 
     def identity(self, config: AuditConfig, arm: Arm, delta: float) -> dict[str, object]:
-        """The libraries that the code imports, what it is asked for, what it is given."""
+        """What a training depends on beside the code: its libraries, what it is asked and given."""
         from fairaudit.trainers.arms import identity
 
         return identity(config, arm, delta)
 
     def train(self, plan: Plan, job: Job, arm: Arm, prepared: SeedData) -> JobContent:
-        """Run the code in a process of its own."""
+        """Train one job by running the code in processes of its own."""
         from fairaudit.trainers.jobs import train
 
         return train(plan, job, arm, prepared)
 
     def privacy(self, arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ArmPrivacy:
-        """What was planned, with what the finished trainings claim."""
+        """An arm's privacy as planned, with what its finished trainings claim."""
         from fairaudit.trainers.claims import privacy
 
         return privacy(arm, plan, results)
 
     def limitations(self, plan: Plan) -> Iterable[Message]:
-        """What is not seen of such code."""
+        """What is not known of such arms, as limitations of the report."""
         from fairaudit.trainers.claims import limitations
 
         return limitations(plan)
 
     @property
     def study(self) -> type[Trainers]:
-        """What its trainings show beside their costs."""
+        """The type of the study: what trainings of such code show beside their costs."""
         from fairaudit.trainers.study import Trainers
 
         return Trainers
 
     def measure(self, audit: Audit) -> Trainers | None:
-        """Read it of the trainings that finished."""
+        """The study of an audit, from the trainings that finished."""
         from fairaudit.trainers.measure import measure
 
         return measure(audit)

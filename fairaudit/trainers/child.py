@@ -61,8 +61,8 @@ class TrainerRequest:
         privacy, seed, settings: As the function takes them.
         test: Features of all rows that a trainer's predictor is asked for.
         hidden: A column of the table that is in no row that is handed over; or "".
-        memory: MiB, or None.
-        timeout: s, or None.
+        memory: The most MiB of memory that the process may take; None: no limit.
+        timeout: The most seconds that it may take; None: no limit.
     """
 
     trainer: str
@@ -93,11 +93,11 @@ def main(parent: int, descriptor: int, folder: str) -> NoReturn:
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     content = sys.stdin.buffer.read()
     request: TrainerRequest = pickle.loads(content)
-    untouched: TrainerRequest = pickle.loads(
-        content
-    )  # the user's code may change what it is handed
+    # A second copy, for the user's code may change what it is handed.
+    untouched: TrainerRequest = pickle.loads(content)
     if request.memory is not None:
-        # What is private and written; address space, which some libraries reserve, elsewhere.
+        # Linux limits the memory that is written to. Elsewhere only address space can be limited,
+        # of which some libraries reserve more than they use.
         kind = resource.RLIMIT_DATA if sys.platform.startswith("linux") else resource.RLIMIT_AS
         resource.setrlimit(kind, (request.memory * _MIB, request.memory * _MIB))
     result: Answer | OwnCodeError
@@ -105,30 +105,30 @@ def main(parent: int, descriptor: int, folder: str) -> NoReturn:
         result = _answered(request, untouched)
     except OwnCodeError as error:
         result = error
-    except BaseException as error:  # of objects that the user's code returned
+    except BaseException as error:  # objects that the user's code returned may raise anything
         trace = "".join(traceback.format_exception(error))[-_KEPT:]
         message, detail = _failure_texts(f"what {request.trainer} returned", error, request)
         result = OwnCodeError(message, log=trace, detail=detail)
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):  # the user's code may have put anything there
+        with contextlib.suppress(Exception):  # the user's code may have replaced the stream
             stream.flush()
     try:
         write(result, answer)
     except Exception as error:
         message, detail = _failure_texts(f"what {request.trainer} returned", error, request)
         write(OwnCodeError(message, detail=detail), answer)
-    os._exit(0)  # threads and processes of the user's do not keep it
+    os._exit(0)  # at once: the user's threads and exit functions are not waited for
 
 
 def _answered(request: TrainerRequest, untouched: TrainerRequest) -> Answer:
-    """Have the user's function do what a request asks for.
+    """Have the user's function train, make a table or declare what it takes, as is asked.
 
     Args:
-        request: What it is handed.
-        untouched: The same request once more.
+        request: What the function is handed.
+        untouched: A copy of the request that the function does not get.
 
     Raises:
-        OwnCodeError: It failed, or returned what cannot be used.
+        OwnCodeError: The function failed, or returned what cannot be used.
     """
     function = _function(request)
     if request.data is None:
@@ -155,10 +155,15 @@ def _function(request: TrainerRequest) -> Callable[..., object]:
 
 
 def _declared(function: Callable[..., object], name: str) -> Declared:
-    """What the function declares: ranges of its settings, and whether it can train without noise.
+    """What a function declares in its attributes ``settings`` and ``supports_no_noise``.
+
+    Args:
+        function: The user's. It is not called, but its signature must take the contract's three
+            arguments, or four where it declares settings.
+        name: Of it, for messages.
 
     Raises:
-        OwnCodeError: A setting is no ``Range``; it does not take the arguments of the contract.
+        OwnCodeError: A setting is no ``Range``, or the signature takes other arguments.
     """
     ranges = {}
     for setting, ends in (getattr(function, "settings", None) or {}).items():
@@ -190,8 +195,8 @@ def _trained(
         function: The user's.
         request: What it is handed.
         data: The request's training data.
-        untouched: The same request once more, whose rows are predicted: the function may have
-            written over its own.
+        untouched: A copy of the request, whose rows are predicted: the function may have written
+            over its own.
 
     Raises:
         OwnCodeError: The user's code raised an error, or returned no usable predictor.
@@ -205,10 +210,12 @@ def _trained(
     if not callable(predict):
         message = f"it returned a {type(predictor).__name__} without predict_proba"
         raise OwnCodeError(message, IN_ORDER)
-    # Scikit-learn's classifiers say their order; a class that training lacked is missing there.
+    # Scikit-learn's classifiers list the classes of their columns in `classes_`, by name or by
+    # number. A class that the training rows lacked is missing there.
     listed = getattr(predictor, "classes_", None)
     order = [str(name) for name in (classes if listed is None else listed)]
-    if order not in (list(classes), list(map(str, range(len(classes))))):
+    numbers = [str(number) for number in range(len(classes))]
+    if order not in (list(classes), numbers):
         expected = f"{', '.join(classes[:6])[:100]}, or 0 to {len(classes) - 1}"
         message = f"its classes_ are {', '.join(order[:6])[:100]}; expected are {expected}"
         raise OwnCodeError(message, IN_ORDER)
@@ -261,21 +268,30 @@ def _called(
             hint = "raise --trainer-memory, or use less"
         elif isinstance(error, KeyError) and request.hidden and request.hidden in str(error):
             hint = f"the rows have the column {request.hidden} where --trainer-groups is given"
-        # From the user's first frame on, without this program's.
-        inner = error.__traceback__.tb_next if error.__traceback__ else None
-        trace = "".join(traceback.format_exception(type(error), error, inner))[-_KEPT:]
+        # The first frame is this function's; the user's frames follow it.
+        user_frames = error.__traceback__.tb_next if error.__traceback__ else None
+        trace = "".join(traceback.format_exception(type(error), error, user_frames))[-_KEPT:]
         message, detail = _failure_texts(name, error, request)
         raise OwnCodeError(message, hint, trace, detail) from error
 
 
 def _failure_texts(name: str, error: BaseException, request: TrainerRequest) -> tuple[str, str]:
-    """That something raised an error, with where, and beside it the error's own text, of one line.
+    """A message that something raised an error and where, and apart from it the error's own text.
 
-    The text stands in the message where no record was handed over, and where it names a module.
+    An error's text may quote records. It enters the message only where no record was handed over,
+    or where it is of an import; the second text is then "".
+
+    Args:
+        name: What raised the error, in words.
+        error: The error.
+        request: What the code was handed.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not _is_of_a_library(frame)]
-    where = f" ({os.path.basename(own[-1].filename)}, line {own[-1].lineno})" if own else ""
+    user_frames = [frame for frame in frames if not _is_of_a_library(frame)]
+    where = ""
+    if user_frames:  # the last one is where the user's code was when the error came
+        last = user_frames[-1]
+        where = f" ({os.path.basename(last.filename)}, line {last.lineno})"
     if request.data is None or isinstance(error, ImportError):
         return f"{name} raised {said(error)}{where}", ""
     kind = type(error).__name__
@@ -285,10 +301,11 @@ def _failure_texts(name: str, error: BaseException, request: TrainerRequest) -> 
 
 def _is_of_a_library(frame: traceback.FrameSummary) -> bool:
     """Whether a frame is of this program, of Python or of an installed package."""
-    here = os.path.dirname(os.path.dirname(__file__))
+    program = os.path.dirname(os.path.dirname(__file__))
     paths = sysconfig.get_paths()
-    places = (here, paths["stdlib"], paths["purelib"], paths["platlib"])
-    return frame.filename.startswith((*(place + os.sep for place in places), "<"))
+    folders = (program, paths["stdlib"], paths["purelib"], paths["platlib"])
+    # A frame without a file has a name such as "<frozen importlib._bootstrap>".
+    return frame.filename.startswith((*(folder + os.sep for folder in folders), "<"))
 
 
 def _predicted(
@@ -297,9 +314,9 @@ def _predicted(
     request: TrainerRequest,
     classes: int,
 ) -> NDArray[np.float32]:
-    """The user's probabilities ``[n, Y]`` of some rows, checked and as float32.
+    """Have the user's code predict some rows: checked probabilities ``[n, Y]``, as float32.
 
-    The most probable class of each row stays the same when numbers are rounded to float32.
+    Rounding to float32 leaves the most probable class of each row as it is.
 
     Args:
         predict: The user's ``predict_proba``.
@@ -308,9 +325,9 @@ def _predicted(
         classes: Y, how many there are.
 
     Raises:
-        OwnCodeError: It raised an error, or what it returned are no such probabilities.
+        OwnCodeError: ``predict`` raised an error, or did not return such probabilities.
     """
-    assert features is not None
+    assert features is not None  # a request with training data has rows to predict
     rows = len(features)
     output = _called(predict, f"predict_proba of {request.trainer}", request, features)
     try:
@@ -325,7 +342,8 @@ def _predicted(
     refuse_improper(values)
     rounded = values.astype(np.float32)
     best = values.argmax(axis=1)
-    # Two probabilities may be one float32: the class that was ahead is put ahead by the next one.
+    # Two probabilities may round to one float32. The class that was ahead then gets the next larger
+    # float32; 2 only says in which direction.
     moved = np.flatnonzero(rounded.argmax(axis=1) != best)
     rounded[moved, best[moved]] = np.nextafter(rounded[moved].max(axis=1), np.float32(2))
     return rounded
@@ -335,7 +353,8 @@ def _claim(claimed: object) -> Claimed:
     """The fields of the ``Privacy`` that is claimed; None for no claim or an infinite epsilon.
 
     Raises:
-        OwnCodeError: It is no ``Privacy``, or one whose fields were changed to what none may have.
+        OwnCodeError: It is no ``Privacy``, or its fields were set to values that a ``Privacy``
+            refuses.
     """
     if claimed is None:
         return None

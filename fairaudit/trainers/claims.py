@@ -1,4 +1,4 @@
-"""What code of the user's own claims of its privacy, and what is not known of it."""
+"""What the user's own code claims of its privacy, and the limitations of such arms."""
 
 from collections.abc import Iterator, Mapping
 
@@ -14,7 +14,7 @@ from fairaudit.trainers.study import NAME
 
 
 def limitations(plan: Plan) -> Iterator[Message]:
-    """What is not known of arms that the user's code trains."""
+    """The limitations of a report with arms that the user's code trains; none without such arms."""
     keys = tuple(arm.key for arm in plan.arms if arm.capability == NAME)
     if keys:
         yield OwnTrainer(keys)
@@ -24,7 +24,7 @@ def limitations(plan: Plan) -> Iterator[Message]:
 
 
 def privacy(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ArmPrivacy:
-    """An arm's privacy after training: what was planned, with what its finished trainings claim.
+    """An arm's privacy after training: as planned, and with what its finished trainings claim.
 
     A reference or a given table, which no epsilon is asked of, keeps what was planned. A search is
     not charged, so nothing is claimed of the model that it chooses.
@@ -51,28 +51,28 @@ def _claim(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ClaimFacts
     Both are None unless every training claims something. ``trainings`` counts all of them,
     ``claiming`` those that claim.
     """
-    claims = []
+    claims = []  # the fields of a claim for each training; None where it claims nothing
     for result in finished(plan, arm.key, results).values():
-        of_seed = result.facts["claimed"]
-        if isinstance(of_seed, list):
-            claims += of_seed
+        claims_of_seed = result.facts["claimed"]
+        if isinstance(claims_of_seed, list):
+            claims += claims_of_seed
     made = [claim for claim in claims if claim is not None]
     epsilon, delta = None, None
     if made and len(made) == len(claims):
         epsilon = max(claim["epsilon"] for claim in made)
         delta = max(claim["delta"] for claim in made)
 
-    def said(name: str) -> str:
-        """What the claims say in that field of text, each text once; "" for nothing."""
+    def texts(name: str) -> str:
+        """The texts of one field of the claims, each once, as one text; "" without any."""
         return "; ".join(dict.fromkeys(claim[name] for claim in made if claim[name]))
 
     return ClaimFacts(
         asked_delta=plan.training.delta,
         epsilon=epsilon,
         delta=delta,
-        unit=said("unit"),
-        neighbouring=said("neighbouring"),
-        accountant=said("accountant"),
+        unit=texts("unit"),
+        neighbouring=texts("neighbouring"),
+        accountant=texts("accountant"),
         trainings=len(claims),
         claiming=len(made),
     )

@@ -52,11 +52,12 @@ class Privacy:
         """Make epsilon and delta floats; refuse one out of range, or a text that is not a line."""
         for name in ("epsilon", "delta"):
             value = getattr(self, name)
+            # float() takes True and "3", which are mistakes here; nan is in neither range.
             number = math.nan if isinstance(value, bool | str) else float(value)
-            is_one = number > 0.0 if name == "epsilon" else 0.0 <= number < 1.0
-            if not is_one:
+            is_in_range = number > 0.0 if name == "epsilon" else 0.0 <= number < 1.0
+            if not is_in_range:
                 raise ValueError(f"{name} is {value!r}")
-            object.__setattr__(self, name, number)
+            object.__setattr__(self, name, number)  # the class is frozen
         for name in ("unit", "neighbouring", "accountant"):
             text = getattr(self, name)
             if not isinstance(text, str) or len(text) > 200 or not text.isprintable():

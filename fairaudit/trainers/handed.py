@@ -15,11 +15,15 @@ _LARGEST_SEED = 2**31  # what numpy, torch and scikit-learn all take
 
 
 def run_seed(job: Job, arm: Arm, repeat: int) -> int:
-    """The seed that the user's code is given for one repeat of a job, counted from 0.
+    """The seed that the user's code is given for one training of a job.
 
-    The first repeat gets the audit's own seed, so that all arms of one seed are paired. Further
-    repeats get seeds of their own, and so does a self-check, the arm with "#" in its key. Of a
-    search ``repeat`` is the number of the candidate.
+    The first training gets the audit's own seed, so that all arms of one seed are paired. Further
+    ones get seeds of their own, and so does a self-check, the arm with "#" in its key: it tells how
+    far equal trainings differ by chance.
+
+    Args:
+        job, arm: The job and its arm.
+        repeat: Number of the repeat, or of a search's candidate, from 0.
     """
     if not repeat and "#" not in arm.key:
         return job.seed
@@ -38,13 +42,13 @@ def asked_of(plan: Plan, job: Job, arm: Arm) -> Privacy | None:
 
 
 def with_groups(table: pa.Table, grouping: Grouping) -> pa.Table:
-    """The table with each row's group in a column more; as it is where it has that column.
+    """The table with a column of each row's group added, unless it has that column already.
 
     A row that has no group has no value there.
     """
     if grouping.name in table.column_names:
         return table
-    missing = None
+    missing = None  # True for each row without a group; None: every row has one
     if grouping.missing is not None:
         missing = grouping.groups == grouping.missing
     names = np.array(grouping.names, object)[grouping.groups]

@@ -1,4 +1,4 @@
-"""A job that the user's own code trains: what it is handed, and what its predictions come to."""
+"""Trains a job by the user's own code: what the code is handed, and the arrays of its answers."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,19 +22,22 @@ from fairaudit.trainers.synthetic import train_on_table
 
 
 def train(plan: Plan, job: Job, arm: Arm, prepared: SeedData) -> JobContent:
-    """Train one job of the user's own code, at one seed: a trainer, a search of it, or a table.
+    """Train one job of the user's own code, at one seed.
+
+    Its trainer is run as often as the job has repeats, or once for each candidate of a search; for
+    a synthetic table our own model is trained.
 
     Args:
         plan, job, arm: The audit's plan, the job to train and its arm.
         prepared: The seed's data.
 
     Returns:
-        Arrays and facts as a ``JobResult`` holds them. Arrays of the arm without its noise, where
-        the job is of twins, are under ``without_noise.NAME``. The fact ``claimed`` has what each
+        Arrays and facts as a ``JobResult`` holds them. Where the job is of twins, its arrays are of
+        trainings without noise, under ``without_noise.NAME``. The fact ``claimed`` has what each
         training claims of its privacy, None for nothing.
 
     Raises:
-        OwnCodeError: It failed, exceeded a limit, or predicted what is no probability.
+        OwnCodeError: The code failed, exceeded a limit, or predicted what is no probability.
     """
     if arm.trainer not in plan.config.trainer:
         arrays, facts = train_on_table(plan, job, arm, prepared)
@@ -60,28 +63,32 @@ def _search(plan: Plan, job: Job, arm: Arm, prepared: SeedData) -> JobContent:
     def train_at(
         number: int, settings: Mapping[str, float], fit: Int64, validation: Int64
     ) -> TrainerAnswer:
-        """Train candidate ``number`` (the default is 0) on the training rows at ``fit [n]``.
+        """Train one candidate, and predict the test rows, then the validation rows.
 
-        It predicts the test rows, then the training rows at ``validation [m]``.
+        Args:
+            number: Of the candidate; 0 is the default.
+            settings: What the code is handed as its settings.
+            fit: Places among the seed's training rows of those that it trains on, [n].
+            validation: Places of the validation rows, [m].
         """
-        request = _request(plan, job, arm, prepared, fit, validation)
+        request = _request(plan, job, arm, prepared, fit=fit, validation=validation)
         tried = replace(request, settings=settings, seed=run_seed(job, arm, number))
         return answer_of(tried, TrainerAnswer)
 
-    arrays, tried = arm.search.train_own(arm, job.seed, prepared, train_at)
-    return arrays, {"event": None, "claimed": [None], **tried}
+    arrays, facts = arm.search.train_own(arm, job.seed, prepared, train_at)
+    return arrays, {"event": None, "claimed": [None], **facts}
 
 
 def _train(plan: Plan, job: Job, arm: Arm, prepared: SeedData) -> JobContent:
-    """Train each of R repeats at one seed.
+    """Train each of the job's R repeats at one seed, on all training rows.
 
     Returns:
         Arrays: ``probabilities`` [R, n, Y] of the test rows, and training rows by group. Facts:
         ``claimed``, what each repeat claims of its privacy; at the first seed ``differs_by``, the
         largest difference of a probability between two trainings that were handed the same.
     """
-    places, nothing = np.arange(len(prepared.encoded.split.train)), np.empty(0, np.int64)
-    request = _request(plan, job, arm, prepared, places, nothing)
+    every_row, no_row = np.arange(len(prepared.encoded.split.train)), np.empty(0, np.int64)
+    request = _request(plan, job, arm, prepared, fit=every_row, validation=no_row)
     runs = []
     for repeat in range(job.repeats):
         of_repeat = replace(request, seed=run_seed(job, arm, repeat))
@@ -96,7 +103,7 @@ def _train(plan: Plan, job: Job, arm: Arm, prepared: SeedData) -> JobContent:
 
 
 def _request(
-    plan: Plan, job: Job, arm: Arm, prepared: SeedData, fit: Int64, validation: Int64
+    plan: Plan, job: Job, arm: Arm, prepared: SeedData, *, fit: Int64, validation: Int64
 ) -> TrainerRequest:
     """What the user's trainer is handed for one training, at its default settings.
 
@@ -109,7 +116,7 @@ def _request(
     split, grouping = encoded.split, dataset.groupings[0]
     rows = split.train[fit]
     hidden = ""  # the group's column where rows lack it, so that an error about it can say why
-    if config.raw:
+    if config.raw:  # the file's columns as they are, in place of encoded numbers
         table = dataset.features
         if config.trainer_groups:
             table = with_groups(table, grouping)

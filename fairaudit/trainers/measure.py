@@ -1,7 +1,8 @@
-"""Finished trainings of the user's own code -> what they show beside their costs.
+"""Measures, from finished trainings of the user's own code, what they show beside their costs.
 
-Whether the code looks deterministic, claims more than it was asked for, heeds ``privacy``, keeps
-the order of the classes, predicts as well as ours without privacy, and whom a table leaves out.
+That is whether the code looks deterministic, claims more than it was asked for, heeds ``privacy``,
+keeps the order of the classes, predicts as well as ours without privacy, and whom a table leaves
+out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from fairaudit.trainers.claims import privacy
 from fairaudit.trainers.study import NAME, OwnArm, SyntheticGroup, Trainers
 
 Float64 = NDArray[np.float64]
-BEHIND = 0.01  # of accuracy: a smaller lack may come of another kind of model
+BEHIND = 0.01  # of accuracy; less than this may come of another kind of model
 
 
 def measure(audit: Audit) -> Trainers | None:
@@ -35,20 +36,20 @@ def measure(audit: Audit) -> Trainers | None:
     for arm in plan.arms:
         if arm.capability != NAME:
             continue
-        done = finished(plan, arm.key, results)
-        differences = [result.facts.get("differs_by") for result in done.values()]
-        # The first seed alone has it: what was trained there twice.
-        known = [value for value in differences if isinstance(value, float)]
+        by_seed = finished(plan, arm.key, results)
+        # Only the result of the first seed has this fact: the arm was trained twice there.
+        differences = [result.facts.get("differs_by") for result in by_seed.values()]
+        differs_by = next((value for value in differences if isinstance(value, float)), None)
         facts = OwnArm(
             arm=arm.key,
-            differs_by=known[0] if known else None,
+            differs_by=differs_by,
             beyond=_excess_claim(arm, plan, results),
             same_as=_same_as(arm, plan, results),
-            is_reordered=_is_reordered(done, finished(plan, REFERENCE, results), audit.dataset),
+            is_reordered=_is_reordered(by_seed, finished(plan, REFERENCE, results), audit.dataset),
             behind=_behind(arm, audit) if arm.reference is None else None,
         )
         arms.append(facts)
-        groups += _table_groups(arm, list(done.values()), audit)
+        groups += _table_groups(arm, list(by_seed.values()), audit)
     if not arms:
         return None
     return Trainers(name=NAME, comparisons=(), arms=tuple(arms), groups=tuple(groups))
@@ -69,8 +70,8 @@ def _excess_claim(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> str
 def _same_as(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> str:
     """The key of an arm of the same code that predicts exactly the same at every shared seed.
 
-    The other arm was asked for another epsilon or none, so the code does not heed ``privacy``. ""
-    for no such arm, and for an arm that is a reference or a self-check ("#" in its key).
+    The other arm was asked for another epsilon or none, so the code does not heed ``privacy``. The
+    key is "" if there is no such arm, and for a reference and a self-check ("#" in its key).
     """
     target = arm.privacy.target_epsilon
     if target is None or "#" in arm.key:
@@ -83,7 +84,9 @@ def _same_as(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> str:
         shared = sorted(ours.keys() & theirs.keys())
         same = []
         for seed in shared:
-            first, second = (done[seed].arrays["probabilities"][:1] for done in (ours, theirs))
+            # Of the first repeat [1, n, Y], which has the same seed in both arms.
+            first = ours[seed].arrays["probabilities"][:1]
+            second = theirs[seed].arrays["probabilities"][:1]
             same.append(np.array_equal(first, second))
         if shared and all(same):
             return candidate.key
@@ -91,25 +94,26 @@ def _same_as(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> str:
 
 
 def _is_reordered(
-    done: Mapping[int, JobResult], references: Mapping[int, JobResult], dataset: Dataset
+    by_seed: Mapping[int, JobResult], references: Mapping[int, JobResult], dataset: Dataset
 ) -> bool:
     """Whether an arm would predict well, at every seed, were its classes in another order.
 
-    It then returns probabilities in an order that is not that of ``data.classes``. As they stand
-    they must predict worse than the largest class for every row would, and in the best order reach
-    at least half-way from there to our reference's accuracy.
+    Its code then seems to return probabilities in another order than that of ``data.classes``. As
+    they stand, they must be less accurate than the largest class for every row; in the best order,
+    their accuracy must be at least half-way from there to our reference's.
 
     Args:
-        done, references: Results by seed, of the arm and of our reference.
+        by_seed, references: Seed -> result, of the arm and of our reference.
         dataset: The data.
     """
-    seeds = sorted(done.keys() & references.keys())
+    seeds = sorted(by_seed.keys() & references.keys())
     for seed in seeds:
-        ours = _confusion(done[seed], dataset)
+        ours = _confusion(by_seed[seed], dataset)
         theirs = _confusion(references[seed], dataset)
-        # The order of columns under which most rows would be right.
-        rows, columns = linear_sum_assignment(ours, maximize=True)
-        reordered, largest = ours[rows, columns].sum(), ours.sum(0).max()
+        # The order of the classes under which most rows would be right.
+        predicted, true = linear_sum_assignment(ours, maximize=True)
+        # Accuracies: in that order, of the largest class for every row, and what is required.
+        reordered, largest = ours[predicted, true].sum(), ours.sum(0).max()
         half_way = (np.trace(theirs) + largest) / 2
         is_good_reordered = reordered >= half_way and reordered > largest
         is_good_as_it_is = np.trace(ours) >= largest
@@ -123,8 +127,10 @@ def _behind(arm: Arm, audit: Audit) -> Interval | None:
 
     None where the interval's lower end is below ``BEHIND``, or there is no interval.
     """
-    own, ours = (predictions(audit.plan, key, 0, audit.results) for key in (arm.key, REFERENCE))
+    own = predictions(audit.plan, arm.key, 0, audit.results)
+    ours = predictions(audit.plan, REFERENCE, 0, audit.results)
     shared = evaluation(audit.dataset, audit.dataset.groupings[0], audit.plan.config.suppress_below)
+    # Ours stands where a reference does, so the privacy cost is the loss of accuracy against it.
     compared = compare(shared, arm.key, REFERENCE, own, ours)
     lacking = compared.overall.estimates.get("privacy_cost")
     if lacking is None or lacking.low is None or lacking.low < BEHIND:
@@ -133,43 +139,50 @@ def _behind(arm: Arm, audit: Audit) -> Interval | None:
 
 
 def _confusion(result: JobResult, dataset: Dataset) -> Float64:
-    """Shares of a seed's test rows by predicted and true class, [Y, Y], of the first repeat."""
-    n = len(dataset.classes)
-    truth = dataset.labels[result.arrays["test_rows"].astype(np.int64)]
+    """Shares of a seed's test rows by predicted and true class, [Y, Y], of the first repeat.
+
+    Rows are predicted classes, columns are true ones; all shares sum to 1.
+    """
+    n_classes = len(dataset.classes)
+    true = dataset.labels[result.arrays["test_rows"].astype(np.int64)]
     predicted = result.arrays["probabilities"][0].argmax(-1)
-    table: Float64 = np.zeros((n, n))
-    np.add.at(table, (predicted, truth), 1.0 / len(truth))
+    table: Float64 = np.zeros((n_classes, n_classes))
+    np.add.at(table, (predicted, true), 1.0 / len(true))
     return table
 
 
-def _table_groups(arm: Arm, done: Sequence[JobResult], audit: Audit) -> Iterator[SyntheticGroup]:
+def _table_groups(
+    arm: Arm, seed_results: Sequence[JobResult], audit: Audit
+) -> Iterator[SyntheticGroup]:
     """Each group's share of the rows and rate of the positive class: synthetic beside real rows.
 
     Shares are means over seeds; rates are over the rows of all seeds. A group that is hidden by
-    ``suppress_below`` is left out; nothing comes of an arm that trains on no table.
+    ``suppress_below`` is left out. An arm that trains on no table yields nothing.
 
     Args:
         arm: The arm.
-        done: Its result at each seed.
+        seed_results: Its result at each seed.
         audit: For the data and the options.
     """
     dataset, positive = audit.dataset, audit.dataset.positive
     for grouping in dataset.groupings:
         tables = []
-        for result in done:
-            counts_of = result.facts.get("synthetic", {})
-            assert isinstance(counts_of, Mapping)
-            tables.append(counts_of.get(grouping.name))
+        for result in seed_results:
+            by_grouping = result.facts.get("synthetic", {})
+            assert isinstance(by_grouping, Mapping)
+            tables.append(by_grouping.get(grouping.name))
         # The arm trains on no table, or the groups are of two columns, which a table does not have.
         if not tables or None in tables:
             continue
-        counts = np.array(tables)  # [seeds, (real, synthetic), K, Y]
-        sizes = counts.sum(-1)
-        shares = (sizes / sizes.sum(-1, keepdims=True)).mean(0)
-        rates = np.full(shares.shape, np.nan)
+        counts = np.array(tables)  # [S, (real, synthetic), K, Y]
+        sizes = counts.sum(-1)  # [S, 2, K]
+        shares = (sizes / sizes.sum(-1, keepdims=True)).mean(0)  # [2, K]
+        rates = np.full(shares.shape, np.nan)  # [2, K]
         if positive is not None:
-            with np.errstate(invalid="ignore"):
+            with np.errstate(invalid="ignore"):  # 0 / 0 of a group without rows is nan
                 rates = counts[..., positive].sum(0) / sizes.sum(0)
+        # Whether the table of some seed has no row of a group and class of which there are real
+        # ones, [K, Y].
         lacking = ((counts[:, 1] == 0) & (counts[:, 0] > 0)).any(0)
         for place, name in enumerate(grouping.names):
             if sizes[:, 0, place].min() < max(1, audit.plan.config.suppress_below):

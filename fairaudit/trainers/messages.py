@@ -1,4 +1,4 @@
-"""What a reader must know of code of the user's own."""
+"""What a reader must know of arms that the user's own code trains: warnings and limitations."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from fairaudit.results.estimates import Interval
 
 @dataclass(frozen=True, slots=True)
 class _OfArm(Message):
-    """One of an arm that such code trains."""
+    """A message about one arm, of which ``arm`` is the key."""
 
     arm: str
 
@@ -22,7 +22,7 @@ class _OfArm(Message):
 
 @dataclass(frozen=True, slots=True)
 class TrainerDeterministic(_OfArm):
-    """Both trainings of the first seed predict the same."""
+    """The arm was trained twice at the first seed, and both trainings predict the same."""
 
     code = "trainer_deterministic"
     level = "notice"
@@ -38,7 +38,10 @@ class TrainerDeterministic(_OfArm):
 
 @dataclass(frozen=True, slots=True)
 class TrainerNotDeterministic(_OfArm):
-    """The largest difference of a probability between both trainings of the first seed."""
+    """The arm was trained twice at the first seed, and the trainings predict something else.
+
+    ``differs_by`` is the largest difference of a probability.
+    """
 
     code = "trainer_not_deterministic"
     level = "notice"
@@ -60,7 +63,7 @@ class TrainerNotDeterministic(_OfArm):
 
 @dataclass(frozen=True, slots=True)
 class ClaimBeyondAsked(_OfArm):
-    """What an arm claims beyond what it was asked for, as "epsilon 4, asked for 3"."""
+    """The arm claims more than it was asked for: ``claim``, as "epsilon 4, asked was 3"."""
 
     code = "claim_beyond_asked"
     when = "own code claims a larger epsilon or delta than it was asked for"
@@ -78,7 +81,7 @@ class ClaimBeyondAsked(_OfArm):
 
 @dataclass(frozen=True, slots=True)
 class PrivacyNotHeeded(_OfArm):
-    """Another arm of the same code, asked for another epsilon or none, that predicts the same."""
+    """The arm predicts the same as ``same_as``, an arm of its code at another epsilon or none."""
 
     code = "privacy_not_heeded"
     when = "own code predicts the same whatever epsilon it is asked for"
@@ -96,7 +99,7 @@ class PrivacyNotHeeded(_OfArm):
 
 @dataclass(frozen=True, slots=True)
 class ClassesReordered(_OfArm):
-    """Its columns of probabilities look swapped."""
+    """The arm's columns of probabilities seem to be in another order than the classes."""
 
     code = "classes_reordered"
     when = "own code would predict well if its classes stood in another order"
@@ -112,7 +115,7 @@ class ClassesReordered(_OfArm):
 
 @dataclass(frozen=True, slots=True)
 class ReferenceBehind(_OfArm):
-    """How much less accurate than ``sgd`` the code is without privacy, a share of test rows."""
+    """The arm, trained without privacy, is less accurate than ``sgd``: by ``behind``, a share."""
 
     code = "reference_behind"
     when = "own code without privacy is at least a point less accurate than sgd"
@@ -131,7 +134,7 @@ class ReferenceBehind(_OfArm):
 
 @dataclass(frozen=True, slots=True)
 class SyntheticLacks(_OfArm):
-    """A group that synthetic tables lack at so many seeds, or the classes of it that they lack."""
+    """The arm's synthetic tables lack a group at ``missing_at`` seeds, or else classes of it."""
 
     code = "synthetic_lacks"
     when = "a synthetic table has no row of a group, or of a class of it"
@@ -157,7 +160,7 @@ class SyntheticLacks(_OfArm):
 
 @dataclass(frozen=True, slots=True)
 class OwnTrainer(Message):
-    """Arms that such code trains."""
+    """What the user's code does is not checked, of the arms that it trains."""
 
     code = "own_trainer"
     level = "limitation"
@@ -177,7 +180,7 @@ class OwnTrainer(Message):
 
 @dataclass(frozen=True, slots=True)
 class OwnTrainerReadings(Message):
-    """The same arms, of which no readings are had."""
+    """The gradients of these arms are not seen, so readings that rest on them are missing."""
 
     code = "own_trainer_readings"
     level = "limitation"
@@ -197,7 +200,7 @@ class OwnTrainerReadings(Message):
 
 @dataclass(frozen=True, slots=True)
 class OneTable(OneModel):
-    """The same of one synthetic table, on which so many models are trained."""
+    """All models are trained on one synthetic table that was given, ``trainings`` of them."""
 
     trainings: int
 

@@ -18,6 +18,7 @@ from fairaudit.trainers.child import TrainerRequest
 from fairaudit.trainers.contract import TrainingData
 
 _KEPT = 2**16  # bytes of what a training prints, the last of them
+# What Python runs in the new process; its arguments are this one's sys.path, then those of `main`.
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from fairaudit.trainers.child import main; main(*map(int, sys.argv[2:4]), sys.argv[4])"
@@ -47,13 +48,14 @@ def answer_of(request: TrainerRequest, kind: type[AnswerOf]) -> AnswerOf:
             printed = files.enter_context(TemporaryFile(dir=scratch()))
         except OSError as error:
             raise _not_started(error) from error
-        ended, late = _run(request, answer.fileno(), printed.fileno())
+        exit_code, is_late = _run(request, answer.fileno(), printed.fileno())
         log = _end_of(printed)
-        if late:
+        if is_late:
             message = f"it did not end within {request.timeout:g} s"
             raise OwnCodeError(message, "raise --trainer-timeout", log)
-        if ended or not os.fstat(answer.fileno()).st_size:
-            ending = f"signal {-ended}" if ended < 0 else f"exit code {ended}"
+        if exit_code or not os.fstat(answer.fileno()).st_size:
+            # subprocess gives a signal's number below 0.
+            ending = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
             hint = "killed for memory, os._exit, or a crash below Python?"
             raise OwnCodeError(f"its process ended with {ending} and no answer", hint, log)
         try:
@@ -63,7 +65,7 @@ def answer_of(request: TrainerRequest, kind: type[AnswerOf]) -> AnswerOf:
 
 
 def _end_of(printed: BinaryIO) -> str:
-    """The end of what a training printed; all of it may be long."""
+    """The last ``_KEPT`` bytes of what a training printed, as text, with a note where it is cut."""
     size = printed.seek(0, os.SEEK_END)
     printed.seek(max(0, size - _KEPT))
     log = printed.read(_KEPT).decode(errors="replace")
@@ -73,7 +75,7 @@ def _end_of(printed: BinaryIO) -> str:
 
 
 def _not_started(error: OSError) -> OwnCodeError:
-    """The error to raise where the machine gives no file or no process."""
+    """The error for a machine that gives no file or no process."""
     return OwnCodeError(f"no process can be started: {error.strerror}", "use fewer --workers")
 
 
@@ -94,14 +96,14 @@ def _run(request: TrainerRequest, answer: int, printed: int) -> tuple[int, bool]
     # -P: else Python would look in the current folder first, for json too.
     command = [sys.executable, "-P", "-c", _START, json.dumps(sys.path)]
     command += [str(os.getpid()), str(answer), folder()]
-    late = False
+    is_late = False
     try:
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=printed,
             stderr=subprocess.STDOUT,
-            start_new_session=True,
+            start_new_session=True,  # a process group of its own, which is killed as one
             pass_fds=[answer],
         )
     except OSError as error:
@@ -110,8 +112,8 @@ def _run(request: TrainerRequest, answer: int, printed: int) -> tuple[int, bool]
         try:
             process.communicate(pickle.dumps(request), request.timeout)
         except subprocess.TimeoutExpired:
-            late = True
+            is_late = True
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)  # what it forked, too
-    return process.returncode, late
+    return process.returncode, is_late

@@ -108,11 +108,14 @@ class Trainers(Study):
                 )
 
     def knob(self, compared: Sequence[Comparison]) -> Knob | None:
-        """What to change so that an arm of the user's code costs less, by its cost's larger part.
+        """What to change so that an arm of the user's code costs less: its noise or its settings.
 
-        A cost has two parts, what is there without noise and what noise adds. The first comparison
-        of which something was split decides: by its detected gap or cost, else by its loss over all
-        rows.
+        A cost has two parts, what is there without noise and what noise adds. Its larger part
+        decides. The first comparison with a cost that was split is read: its detected gap or cost,
+        else its loss over all rows.
+
+        Args:
+            compared: The arm's comparisons, one for each grouping.
 
         Returns:
             ``own noise``, less noise (a larger epsilon, more rows), where noise is the larger part.
@@ -126,21 +129,22 @@ class Trainers(Study):
                 split = split_cost(comparison, comparison.overall, RISK)
             if split is None or is_slight(split):
                 continue
-            part = split.largest()
-            if part.name != "without_noise":
+            larger = split.largest()
+            if larger.name != "without_noise":
                 return "own noise"
-            # A split names groups where it is of a detected gap; `paid` lists the detected costs.
+            # A split of a gap names its group `a`, and only detected gaps are split; `paid` lists
+            # the metrics whose cost is detected.
             is_detected = bool(split.a) or split.metric in comparison.paid
-            return "own settings" if is_detected and part.is_above else None
+            return "own settings" if is_detected and larger.is_above else None
         return None
 
     def sections(self, report: Report) -> dict[str, Section]:
-        """Groups in synthetic tables beside real rows, where there is such a table."""
+        """Place in the report -> the section on synthetic tables; none without such a table."""
         return {"metrics": _section(report, self)} if self.groups else {}
 
 
 def _section(report: Report, study: Trainers) -> Section:
-    """The section on groups in synthetic tables beside real rows."""
+    """A table of each group's share and base rate, in synthetic tables beside the real rows."""
     rows: list[tuple[Cell, ...]] = []
     for group in study.groups:
         shares = group.real_share, group.share, group.real_rate, group.rate

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -50,76 +51,129 @@ def train_on_table(plan: Plan, job: Job, arm: Arm, prepared: SeedData) -> JobCon
     real = _with_groups_and_label(dataset, plan.config.group)
     table, claimed = _table(plan, job, arm, real.take(encoded.split.train))
     try:
-        features = _features(table, real.select(dataset.features.column_names))
-        labels = _places(table, dataset.label, dataset.classes, None)
-        groups = {}
-        for grouping in dataset.groupings:
-            if grouping.name in real.column_names:
-                places = _places(table, grouping.name, grouping.names, grouping.missing)
-                groups[grouping.name] = places
+        rows = _checked_rows(table, real, dataset)
     except DataError as error:
-        if arm.trainer:
+        if arm.trainer:  # the user's code made the table
             raise OwnCodeError(f"its table: {error.message}", error.hint) from error
         raise
-    # The real rows, then the table's, which are what is trained on. Of `joined` only the features
-    # are read: its labels and groups are those of the real rows.
-    joined = replace(dataset, features=features)
-    made = dataset.n_rows + np.arange(table.num_rows)
-    inputs = make_encoder(joined, plan.config.encoding).encode(
-        Split(job.seed, made, encoded.split.test)
-    )
-    first = dataset.groupings[0]
-    pool = TrainingPool(
-        torch.from_numpy(inputs.train[:]),
-        torch.from_numpy(labels),
-        # Plain SGD reads no groups, so any will do where the table has no column of them.
-        torch.from_numpy(groups.get(first.name, np.zeros_like(labels))),
-        n_classes=len(dataset.classes),
-        n_groups=len(first.names),
-    )
-    of_table = replace(encoded, test=inputs.test[:], names=inputs.names, columns=inputs.columns)
-    synthetic = SeedData(dataset, of_table, pool)
+    synthetic = _seed_data(plan, job, prepared, rows)
     task = task_of(plan, job, arm, synthetic, None)
     trained = method_of(plan.arm(REFERENCE)).fit(task, [])
-    counts = {}
-    for grouping in dataset.groupings:
-        if grouping.name in groups:
-            k, n_classes = len(grouping.names), len(dataset.classes)
-            train = encoded.split.train
-            counts[grouping.name] = [  # of the real training rows, then of the table
-                _counts(grouping.groups[train], dataset.labels[train], k, n_classes),
-                _counts(groups[grouping.name], labels, k, n_classes),
-            ]
+    counts = _group_counts(prepared, rows)
     facts: dict[str, object] = {"event": None, "claimed": [claimed], "synthetic": counts}
     return outcome(task, trained, synthetic), facts
 
 
+class _SyntheticRows(NamedTuple):
+    """The rows of a synthetic table, checked, in the classes and groups of the real rows.
+
+    Args:
+        features: Of all real rows, and after them of the N synthetic rows, as one table.
+        labels: [N], places in the dataset's classes.
+        groups: Name of a grouping -> places in its names, [N]; without groupings that are made of
+            two columns.
+    """
+
+    features: pa.Table
+    labels: Int64
+    groups: dict[str, Int64]
+
+
+def _checked_rows(table: pa.Table, real: pa.Table, dataset: Dataset) -> _SyntheticRows:
+    """Read a synthetic table, and check that it could be a table of real rows.
+
+    Args:
+        table: The synthetic table.
+        real: The real rows with their groups and label.
+        dataset: The real data.
+
+    Raises:
+        DataError: A column is not there or holds what no real row has.
+    """
+    features = _features(table, real.select(dataset.features.column_names))
+    labels = _places(table, dataset.label, dataset.classes, None)
+    groups = {}
+    for grouping in dataset.groupings:
+        if grouping.name in real.column_names:
+            places = _places(table, grouping.name, grouping.names, grouping.missing)
+            groups[grouping.name] = places
+    return _SyntheticRows(features, labels, groups)
+
+
+def _seed_data(plan: Plan, job: Job, prepared: SeedData, rows: _SyntheticRows) -> SeedData:
+    """A seed's data with the synthetic rows as training rows; test rows are the real ones.
+
+    Scales and levels of inputs are fitted on the synthetic rows.
+    """
+    dataset, encoded = prepared.dataset, prepared.encoded
+    # The encoder reads the features of `joined` alone: its labels and groups are still those of the
+    # real rows, and too few.
+    joined = replace(dataset, features=rows.features)
+    synthetic_places = dataset.n_rows + np.arange(len(rows.labels))
+    split = Split(job.seed, synthetic_places, encoded.split.test)
+    inputs = make_encoder(joined, plan.config.encoding).encode(split)
+    first = dataset.groupings[0]
+    pool = TrainingPool(
+        torch.from_numpy(inputs.train[:]),
+        torch.from_numpy(rows.labels),
+        # Plain SGD reads no groups, so zeros will do where the table has no column of them.
+        torch.from_numpy(rows.groups.get(first.name, np.zeros_like(rows.labels))),
+        n_classes=len(dataset.classes),
+        n_groups=len(first.names),
+    )
+    # The split and the training inputs of `encoded` stay those of the real rows; the engine trains
+    # on the pool.
+    of_table = replace(encoded, test=inputs.test[:], names=inputs.names, columns=inputs.columns)
+    return SeedData(dataset, of_table, pool)
+
+
+def _group_counts(prepared: SeedData, rows: _SyntheticRows) -> dict[str, list[list[list[int]]]]:
+    """Name of a grouping -> counts [K, Y] of the real training rows, then of the synthetic rows."""
+    dataset, train = prepared.dataset, prepared.encoded.split.train
+    n_classes = len(dataset.classes)
+    counts = {}
+    for grouping in dataset.groupings:
+        if grouping.name in rows.groups:
+            k = len(grouping.names)
+            counts[grouping.name] = [
+                _counts(grouping.groups[train], dataset.labels[train], k, n_classes),
+                _counts(rows.groups[grouping.name], rows.labels, k, n_classes),
+            ]
+    return counts
+
+
 def _counts(groups: Int64, labels: Int64, k: int, n_classes: int) -> list[list[int]]:
     """Numbers of rows by group and class, [K, Y]; ``k`` is K, the number of groups."""
+    # Group and class as one number, whose counts are then a row for each group.
     table = np.bincount(groups * n_classes + labels, minlength=k * n_classes)
-    return [[int(rows) for rows in of_group] for of_group in table.reshape(k, n_classes)]
+    return [[int(count) for count in of_group] for of_group in table.reshape(k, n_classes)]
 
 
 def _table(plan: Plan, job: Job, arm: Arm, rows: pa.Table) -> Synthesised:
     """The synthetic table with its claim: read as it was given, or made by the user's code.
 
-    ``rows``: the real training rows, from which code makes a table.
+    Args:
+        plan, job, arm: As of :func:`train_on_table`.
+        rows: The real training rows with groups and label, from which code makes a table.
     """
     config = plan.config
     if not arm.trainer:
         assert config.synthetic is not None
-        # All of its columns are read alike: no group, label or declared column is taken out.
-        alone: dict[str, object] = {"data": config.synthetic, "group": (), "label": None}
-        alone |= {
+        # The audit's options without all that say of columns: each column is read as a feature, and
+        # the table is then held to the real columns.
+        without_columns: dict[str, object] = {
+            "data": config.synthetic,
+            "group": (),
+            "label": None,
             "split_column": None,
             "drop": (),
             "bin": {},
             "contrast": {},
             "zero": {},
             "columns": None,
+            "names": (),
         }
-        alone |= {"names": ()}
-        return Synthesised(read_checked(config.model_copy(update=alone)).table, None)
+        return Synthesised(read_checked(config.model_copy(update=without_columns)).table, None)
     request = TrainerRequest(
         trainer=arm.trainer,
         data=rows.to_pandas(),
@@ -135,7 +189,9 @@ def _table(plan: Plan, job: Job, arm: Arm, rows: pa.Table) -> Synthesised:
 def _with_groups_and_label(dataset: Dataset, columns: Sequence[str]) -> pa.Table:
     """The features of every real row with its groups and its label as columns of text.
 
-    ``columns``: names of the groupings that are columns; others are made of two of them.
+    Args:
+        dataset: The real data.
+        columns: Names of the groupings that are columns; others are made of two of them.
     """
     table = dataset.features
     for grouping in dataset.groupings:
@@ -161,19 +217,19 @@ def _features(table: pa.Table, real: pa.Table) -> pa.Table:
         if name not in table.column_names:
             raise DataError(f"it lacks the column {quoted(name)}")
         ours, theirs = real.column(name), table.column(name)
+        other_type = f"its column {quoted(name)} holds {theirs.type}, not {ours.type}"
         kinds = kind_of(ours.type), kind_of(theirs.type)
         target = ours.type
         if kinds == ("number", "number"):
-            target = pa.float64()
+            target = pa.float64()  # a whole number and a fraction are of one kind
         elif "number" in kinds:
-            raise DataError(f"its column {quoted(name)} holds {theirs.type}, not {ours.type}")
+            raise DataError(other_type)
         try:
             columns[name] = pa.chunked_array(
                 [*ours.cast(target).chunks, *theirs.cast(target).chunks]
             )
         except pa.ArrowException:
-            problem = f"its column {quoted(name)} holds {theirs.type}, not {ours.type}"
-            raise DataError(problem) from None
+            raise DataError(other_type) from None
         if theirs.null_count and not ours.null_count:
             raise DataError(f"its column {quoted(name)} has missing values, the real one has none")
         if target != pa.float64():
@@ -183,7 +239,7 @@ def _features(table: pa.Table, real: pa.Table) -> pa.Table:
 
 
 def _places(table: pa.Table, column: str, names: tuple[str, ...], missing: int | None) -> Int64:
-    """For each row, the place in ``names`` of what it holds in a column, ``[N]``.
+    """The place in ``names`` of each row's class or group, ``[N]``.
 
     Args:
         table: The synthetic table.
@@ -200,13 +256,14 @@ def _places(table: pa.Table, column: str, names: tuple[str, ...], missing: int |
     _refuse_unseen(column, set(levels.names) - set(names))
     if missing is None and (levels.codes < 0).any():
         raise DataError(f"its column {quoted(column)} has missing values, the real one has none")
-    place = [names.index(level) for level in levels.names]
-    last = -1 if missing is None else missing
-    return np.array([*place, last], np.int64)[levels.codes]
+    # Place of each level in `names`; the last entry is read by the code -1 of a missing value.
+    places = [names.index(level) for level in levels.names]
+    places.append(-1 if missing is None else missing)
+    return np.array(places, np.int64)[levels.codes]
 
 
 def _refuse_unseen(column: str, names: set[str]) -> None:
-    """Refuse a synthetic column with levels (``names``) that no real row has."""
+    """Refuse a synthetic column that has levels which no real row has; ``names`` are these."""
     if names:
         raise DataError(
             f"its column {quoted(column)} has levels that no real row has: {listed(sorted(names))}",
