@@ -28,13 +28,13 @@ class SettingsSearch(Capability):
     name = "tuning"
 
     def messages(self) -> Sequence[type[Message]]:
-        """Those of its module ``messages``."""
+        """The messages of the module ``messages`` of this folder."""
         from fairaudit.tuning import messages
 
         return messages_in(messages)
 
     def refuse(self, config: AuditConfig) -> None:
-        """Refuse what is about one setting."""
+        """Refuse options that are about one setting."""
         from fairaudit.tuning.plan import refuse
 
         refuse(config)
@@ -46,13 +46,13 @@ class SettingsSearch(Capability):
         return unsuited(spec, config)
 
     def validation_rows(self, config: AuditConfig, rows: int) -> int:
-        """The validation rows, on which candidates are scored."""
+        """How many training rows are for validation: candidates are scored on them."""
         from fairaudit.tuning.plan import validation_rows
 
         return validation_rows(config, rows)
 
     def search(self, draft: ArmDraft, config: AuditConfig, target: float | None) -> Tuning | None:
-        """Around the arm's default setting, with noise so that all of it meets the target."""
+        """An arm's search around its default setting, with noise so that it costs the target."""
         from fairaudit.tuning.charge import search_of
 
         return search_of(draft, config, target)
@@ -60,7 +60,7 @@ class SettingsSearch(Capability):
     def search_ranges(
         self, config: AuditConfig, ranges: Mapping[str, DeclaredRange]
     ) -> Tuning | None:
-        """In the ranges that the code declares; not charged."""
+        """The search in the ranges that the user's code declares; not charged."""
         from fairaudit.tuning.ranges import search_ranges
 
         return search_ranges(config, ranges)
@@ -74,20 +74,20 @@ class SettingsSearch(Capability):
     def plan(
         self, plan: Plan, dataset: Dataset, own_model: ModelFacts | None
     ) -> Mapping[str, Plan]:
-        """Every arm at its default setting, which a search is compared with."""
+        """The plan of every arm at its default setting, which a search is compared with."""
         from fairaudit.tuning.plan import side_plans_of
 
         return side_plans_of(plan, dataset, own_model)
 
     @property
     def study(self) -> type[Tuned]:
-        """What was tried, at what charge, and what it gained."""
+        """The type of the study: what was tried, at what charge, and what searching gained."""
         from fairaudit.tuning.study import Tuned
 
         return Tuned
 
     def measure(self, audit: Audit) -> Tuned | None:
-        """Read it of the trainings that finished."""
+        """The study of an audit, from the trainings that finished."""
         from fairaudit.tuning.measure import measure
 
         return measure(audit)

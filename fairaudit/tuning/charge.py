@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fairaudit.execution.trained import KeptTraining
     from fairaudit.methods.base import Method, Task
 
-# From the base epsilon to the search whose candidates each cost that; None: their noise is given.
+# The base epsilon -> the search whose candidates each cost that; None: their noise is given.
 FromEpsilon = Callable[[float | None], Tuning]
 # Shapes of the distribution of the number of tries, in order of preference. 1 is the geometric one;
 # the logarithmic one (0) charges less for a mean and makes many searches of a single try: it is for
@@ -79,17 +79,17 @@ def search_of(draft: ArmDraft, config: AuditConfig, target: float | None) -> Tun
     """
     if config.tune is None:
         return None
-    charged = uncharged_search
+    search_at = search_around(draft, config.tune, config.tune_for)
     if config.tune_privacy == "charged":
-        charged = charged_search
-    around = search_around(draft, config.tune, config.tune_for)
-    return charged(around, config.tune, draft.delta, target)
+        return charged_search(search_at, config.tune, draft.delta, target)
+    return uncharged_search(search_at, config.tune, draft.delta, target)
 
 
 def search_around(draft: ArmDraft, trials: int, goal: Goal) -> FromEpsilon:
-    """Make a function from the epsilon of one training to the search whose candidates each cost it.
+    """Make the function that gives a search around the default setting for each base epsilon.
 
-    The noise of candidates can only be calibrated once that epsilon is known.
+    A search is made anew for each base that is tried: the noise of its candidates, and defaults
+    that follow from the noise, depend on it.
 
     Args:
         draft: The arm as it is known before its noise is.
@@ -102,8 +102,7 @@ def search_around(draft: ArmDraft, trials: int, goal: Goal) -> FromEpsilon:
         settings = draft.settings(base)
         coordinates = _coordinates(draft, settings)
         forms = _forms(draft, settings, coordinates, base)
-        by_threshold = draft.spec.scales_by_threshold
-        # Scores are exact and the best of all is released (0, None), until a charge changes that.
+        # Without a charge scores are exact, and the best of all trials is released: 0 and None.
         return SettingsTuning(
             trials,
             goal,
@@ -112,17 +111,17 @@ def search_around(draft: ArmDraft, trials: int, goal: Goal) -> FromEpsilon:
             forms,
             score_noise=0.0,
             selection=None,
-            scales_by_threshold=by_threshold,
+            scales_by_threshold=draft.spec.scales_by_threshold,
         )
 
     return search_at
 
 
 def _coordinates(draft: ArmDraft, settings: Mapping[str, float]) -> dict[str, Coordinate]:
-    """What the search varies: setting -> its range or choices around the default, where admitted.
+    """What the search varies: name of a setting, or ``epochs`` -> what it is drawn from.
 
-    The clipping bound C is left alone of a method that scales gradients by C/Z, Z its threshold:
-    its step makes up for that factor, so another C changes nothing.
+    A method that scales gradients by C/Z, C its clipping bound and Z its threshold, takes a step
+    that makes up for this factor. Another C would change nothing, so C is not searched there.
 
     Args:
         draft: The arm whose settings are searched.
@@ -152,9 +151,10 @@ def _forms(
     coordinates: Mapping[str, Coordinate],
     base: float | None,
 ) -> dict[Choice, Form]:
-    """Every combination of choices -> its epochs, its noise for the base epsilon, what it releases.
+    """Every combination of choices -> the form of its trainings, with noise that costs the base.
 
-    A range may not change what is released: so the combinations are all that must be charged.
+    What a training releases may depend on choices, but not on where in a range a setting lies. So
+    the events of these forms are all that must be charged.
 
     Args:
         draft: The arm whose settings are searched.
@@ -200,11 +200,11 @@ def _forms(
 
 
 def _around(default: float, search: Search, low: float, high: float, *, whole: bool) -> Coordinate:
-    """The range or choices of one setting: multiples of its default, cut to what is admitted.
+    """The range or choices of one setting: multiples of its default, cut to admitted values.
 
     Args:
         default: The setting's default.
-        search: Which multiples.
+        search: Which multiples of it.
         low, high: The least and the largest value that is admitted.
         whole: The setting is a whole number.
     """
@@ -216,7 +216,7 @@ def _around(default: float, search: Search, low: float, high: float, *, whole: b
 
     choices = tuple(at(factor) for factor in search.choices)
     if not choices and at(search.low_factor) <= 0.0:
-        choices = (default,)  # nothing is log-uniform around 0
+        choices = (default,)  # a range from 0 has no log scale
     return Coordinate(default, at(search.low_factor), at(search.high_factor), choices, whole)
 
 
@@ -241,18 +241,12 @@ def charged_search(
     if target is None:
         selection = Selection(float(trials), SHAPES[0])
     else:
-        for shape in SHAPES:  # the first that meets the target
-            selection = Selection(float(trials), shape)
-            try:
-                base = base_epsilon(selection, lambda base: search_at(base).events, delta, target)
-                break
-            except PrivacyError:
-                if shape == SHAPES[-1]:
-                    raise
+        selection, base = _calibrated(search_at, trials, delta, target)
     tuning = search_at(base)
     if not tuning.events:  # no guarantee, so nothing to charge
         return replace(tuning, selection=selection)
-    # A score gets as much noise as leaves a validation record no worse off than a fit record.
+    # A fit record enters trainings alone, a validation record scores alone. Scores get the noise at
+    # which the epsilon of a validation record is that of the whole search, too.
     cost = selection.epsilon(tuning.events, delta) if target is None else target
     score = Gaussian(SCORE, score_noise(selection, delta, cost))
     noise = score.noise_multiplier * score_sensitivity(tuning.goal)
@@ -260,15 +254,43 @@ def charged_search(
     return replace(tuning, selection=selection, score_noise=noise, charge=charge)
 
 
+def _calibrated(
+    search_at: FromEpsilon, trials: int, delta: float, target: float
+) -> tuple[Selection, float]:
+    """The distribution of the number of tries, and the base with which the search meets its target.
+
+    The shape of the distribution is the first of ``SHAPES`` with which some noise meets the target.
+
+    Args:
+        search_at, trials, delta, target: As of :func:`charged_search`.
+
+    Raises:
+        PrivacyError: With none of them.
+    """
+    for shape in SHAPES:
+        selection = Selection(float(trials), shape)
+        try:
+            base = base_epsilon(selection, lambda base: search_at(base).events, delta, target)
+        except PrivacyError:
+            if shape == SHAPES[-1]:
+                raise
+        else:
+            return selection, base
+    raise AssertionError("there is a last shape")
+
+
 def uncharged_search(
     search_at: FromEpsilon, trials: int, delta: float, target: float | None
 ) -> Tuning:
-    """A search that releases the best of exactly ``trials``, by exact scores, and what that costs.
+    """A search that releases the best of exactly ``trials`` by exact scores, and what that costs.
 
-    Each training has the noise of an ordinary one. The charge is for readers alone: it is what the
-    same trainings would cost with a random number of tries of that mean and noised scores, which is
-    the least that this search costs. None of a method without noise. Arguments are those of
-    :func:`charged_search`, but ``target`` is the epsilon of each training.
+    Each training has the noise of an ordinary one. The charge only tells readers the least that
+    such a search costs: it is that of the same trainings with noised scores and a random number of
+    tries, of mean ``trials``. It is None of a method without noise.
+
+    Args:
+        search_at, trials, delta: As of :func:`charged_search`.
+        target: Epsilon of each training; None: its noise is given.
     """
     tuning = search_at(target)
     if not tuning.events:

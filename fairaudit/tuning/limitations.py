@@ -9,7 +9,7 @@ from fairaudit.tuning.messages import PerSearch, SearchCharged, SearchedCosts, S
 
 
 def limitations(plan: Plan) -> Iterator[Message]:
-    """What a report says that a search leaves open; nothing without a search."""
+    """The limitations of a report on a search for settings; none without a search."""
     tries = plan.config.tune
     if tries is None:
         return

@@ -1,6 +1,7 @@
-"""The trainings of a search -> what was tried, and the default setting beside it."""
+"""Measures what a search tried and gained, from its trainings and those at default settings."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from fairaudit.analysis.arm_readings import finished
 from fairaudit.analysis.build_facts import arm_facts
@@ -52,7 +53,7 @@ def _default_way(audit: Audit, default: Plan, disclosure: Disclosure) -> Way:
         renamed = {}
         for field in ("key", "reference", "source"):
             key = getattr(facts, field)
-            renamed[field] = key and key_of(key, DEFAULT)  # None stays None
+            renamed[field] = key_of(key, DEFAULT) if key else key  # None: there is no such arm
         arms.append(facts.model_copy(update=renamed))
     measured_arms = []
     for measured in measure_plan(default, audit.dataset, audit.results):
@@ -69,8 +70,11 @@ def measure_gains(
 ) -> tuple[Measured, ...]:
     """Compare every arm at its default setting with itself as tuned, on the same seeds and rows.
 
-    Tuned stands where a reference does, so what these comparisons call a cost is what searching
-    gained. There is one for each grouping and arm.
+    The tuned arm stands where a reference does. What these comparisons call a cost is then how much
+    worse the default is: what searching gained.
+
+    Returns:
+        A comparison for each grouping and arm.
     """
     gains = []
     for number, grouping in enumerate(dataset.groupings):
@@ -83,12 +87,12 @@ def measure_gains(
 
 
 def _search(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ArmSearch:
-    """What was searched for one arm, at what charge, and what each seed found."""
+    """The search of one arm as a report holds it: ranges, charge, and what each seed tried."""
     tuning = tuning_of(arm)
-    # The default setting of one ordinary training, whose noise spends all of epsilon.
-    alone: Mapping[str, float] = {}
+    # Settings of one ordinary training at the default, whose noise spends all of epsilon.
+    ordinary: Mapping[str, float] = {}
     if DEFAULT in plan.side_plans:
-        alone = plan.side_plans[DEFAULT].arm(arm.key).settings
+        ordinary = plan.side_plans[DEFAULT].arm(arm.key).settings
     mean_tries, shape_tries = None, None
     if tuning.selection is not None:
         mean_tries, shape_tries = tuning.selection.mean, tuning.selection.shape
@@ -104,28 +108,36 @@ def _search(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ArmSearch
     for seed, trained in finished(plan, arm.key, results).items():
         tuned = trained.facts["tuning"]
         assert isinstance(tuned, Mapping)
-        best = best_of([candidate["weight"] for candidate in tuned["candidates"]])
-        tried = []
-        for number, candidate in enumerate(tuned["candidates"]):
-            # The exact score stays with the trainings.
-            released = {name: value for name, value in candidate.items() if name != "score"}
-            released |= {"number": number, "selected": number == best}
-            tried.append(Tried.model_validate(released))
-        searched_seed = SearchedSeed(
-            seed=seed,
-            fit_rows=tuned["fit_rows"],
-            validation_rows=tuned["validation_rows"],
-            tried=tuple(tried),
-        )
-        seeds.append(searched_seed)
+        seeds.append(_searched_seed(seed, tuned))
     return ArmSearch(
         arm=arm.key,
         searched=searched,
         mean_tries=mean_tries,
         base_epsilon=arm.privacy.base_epsilon,
         noise_multiplier=tuning.settings.get("noise_multiplier"),
-        uncharged_noise_multiplier=alone.get("noise_multiplier"),
+        uncharged_noise_multiplier=ordinary.get("noise_multiplier"),
         score_noise=tuning.score_noise,
         seeds=tuple(seeds),
         shape_tries=shape_tries,
+    )
+
+
+def _searched_seed(seed: int, tuned: Mapping[str, Any]) -> SearchedSeed:
+    """One seed's search as a report holds it, without exact scores, which are not released.
+
+    Args:
+        seed: The seed.
+        tuned: The fact ``tuning`` of its training.
+    """
+    best = best_of([candidate["weight"] for candidate in tuned["candidates"]])
+    tried = []
+    for number, candidate in enumerate(tuned["candidates"]):
+        released = {name: value for name, value in candidate.items() if name != "score"}
+        released |= {"number": number, "selected": number == best}
+        tried.append(Tried.model_validate(released))
+    return SearchedSeed(
+        seed=seed,
+        fit_rows=tuned["fit_rows"],
+        validation_rows=tuned["validation_rows"],
+        tried=tuple(tried),
     )

@@ -1,4 +1,4 @@
-"""What the figures of a search do not say."""
+"""What a reader must know of a search for settings: its limitations and its findings."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from fairaudit.results.estimates import Interval
 
 @dataclass(frozen=True, slots=True)
 class SearchCharged(Message):
-    """Of a search whose scores are noised and counted in epsilon."""
+    """Epsilon covers the search, but nothing that was chosen before it."""
 
     code = "hyperparameters"
     level = "limitation"
@@ -29,7 +29,7 @@ class SearchCharged(Message):
 
 @dataclass(frozen=True, slots=True)
 class SearchUncharged(SearchCharged):
-    """Of a search of so many tries that epsilon does not count."""
+    """Epsilon does not cover the search, which keeps the best of ``tries`` trainings."""
 
     tries: int
 
@@ -43,7 +43,7 @@ class SearchUncharged(SearchCharged):
 
 @dataclass(frozen=True, slots=True)
 class PerSearch(PerRun):
-    """How many private models an audit searches for, charged or not."""
+    """Epsilon is for one model, and the audit searches for ``models`` of them on the same rows."""
 
     is_charged: bool
 
@@ -62,7 +62,7 @@ class PerSearch(PerRun):
 
 @dataclass(frozen=True, slots=True)
 class SearchedCosts(Message):
-    """Of every search."""
+    """Costs at tuned settings are those of this one search, not of the best settings there are."""
 
     code = "configuration"
     level = "limitation"
@@ -79,7 +79,7 @@ class SearchedCosts(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestAtEdge(FindingMessage):
-    """A setting, as ``reason``, and its best values' nearest to an end of its range."""
+    """The best values of a setting, ``reason``, lie at an end of its range; ``nearest`` is one."""
 
     code = "at_edge"
     when = "after a search: at most seeds the best value of a setting lies at an end of its range"
@@ -91,7 +91,7 @@ class BestAtEdge(FindingMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRaisedLoss(FindingMessage):
-    """How much higher the loss is than at the default setting."""
+    """The tuned model has a higher loss over all rows than the default setting: by ``added``."""
 
     code = "search_raised_loss"
     when = "over all rows the tuned model is told to have a higher loss than the default setting's"

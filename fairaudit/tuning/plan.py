@@ -1,4 +1,4 @@
-"""What goes with a search, and what is trained beside it: every arm at its default setting."""
+"""What a search adds to a plan: options that it refuses, and every arm at its default setting."""
 
 import math
 from dataclasses import replace
@@ -16,8 +16,8 @@ from fairaudit.tuning.search import Tuning
 from fairaudit.tuning.validation import validation_groups, validation_size
 
 ONE_SETTING = "leave it out, or leave out --tune"  # the remedy for what is about one setting
-# Options that make of a searching audit the one at default settings, whose trainings are to the bit
-# those of `run` without a search.
+# With these options an audit that searches becomes one at default settings. Its trainings are the
+# same, to the bit, as those of `run` without a search.
 _FIXED = {
     "tune": None,
     "tune_for": "accuracy",
@@ -78,8 +78,8 @@ def side_plans_of(
 
     Args:
         plan: Of the audit that searches.
-        dataset, own_model: The data, and facts of a model of the user's own or None, of which that
-            plan was made.
+        dataset, own_model: What that plan was made from: the data, and facts of a model of the
+            user's own, or None.
 
     Raises:
         ConfigError: The score of a group would be noise.
@@ -89,9 +89,9 @@ def side_plans_of(
     _refuse_small_groups(plan, dataset)
     fixed = plan.config.model_copy(update=_FIXED)
     whole = plan_trainings(fixed, dataset, own_model)
-    keys = {arm.key for arm in plan.arms}
-    # The options stay those of the search: workers keep a seed's data by the options, and so use
-    # the same data for the jobs of both.
+    keys = {arm.key for arm in plan.arms}  # the side plan has no other arms
+    # `config` stays that of the search: workers find a seed's data by its options, and so use the
+    # same data for the jobs of both.
     default = replace(
         whole,
         config=plan.config,

@@ -1,7 +1,7 @@
 """A search for settings of a trainer of the user's own, which declares their ranges.
 
-It is not charged. The first candidate is the default, which the code alone knows; the others are
-drawn from the ranges.
+The search is not charged. The first candidate is the default, which the code alone knows; the
+others are drawn from the ranges.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fairaudit.tuning.search import EDGE, Candidate, Coordinate, Form, Tuning
 if TYPE_CHECKING:
     from fairaudit.execution.seed_data import SeedData
 
-# Of every candidate: how long the code trains and what it releases is not seen.
+# The form of every candidate: how long the code trains and what it releases is not seen.
 _UNSEEN = Form(epochs=0, noise_multiplier=None, event=None)
 
 
@@ -51,7 +51,7 @@ class RangeTuning(Tuning):
 
     @property
     def mean_length(self) -> float:
-        """How long a candidate trains beside the default: not known, so taken for as long."""
+        """The mean length of a training over that of the default: not known, and taken for 1."""
         return 1.0
 
     def train_own(self, arm: Arm, seed: int, prepared: SeedData, train_at: TrainAt) -> JobContent:
@@ -61,9 +61,9 @@ class RangeTuning(Tuning):
         return search_own(arm, seed, prepared, train_at)
 
     def to_json(self) -> dict[str, object]:
-        """What its candidates follow from, for a job's id, which has a digest of the code too.
+        """What its candidates follow from, for a job's id.
 
-        The ranges are in that code.
+        The ranges are left out: they are in the code, whose digest is in the id, too.
         """
         return {"trials": self.trials, "goal": self.goal}
 
@@ -89,9 +89,11 @@ class RangeTuning(Tuning):
 
 
 def search_ranges(config: AuditConfig, ranges: Mapping[str, DeclaredRange]) -> Tuning | None:
-    """The search over the settings that code declares, name -> range; None without ``--tune``.
+    """The search over the settings that code declares, uncharged; None without ``--tune``.
 
-    It is not charged.
+    Args:
+        config: The options.
+        ranges: Name of a setting -> its range.
     """
     if config.tune is None:
         return None
@@ -103,4 +105,12 @@ def search_ranges(config: AuditConfig, ranges: Mapping[str, DeclaredRange]) -> T
             ends.high,
             is_log=ends.log,
         )
-    return RangeTuning(config.tune, config.tune_for, {}, coordinates, {}, 0.0, None)
+    return RangeTuning(
+        config.tune,
+        config.tune_for,
+        settings={},  # the default setting is not known
+        coordinates=coordinates,
+        forms={},
+        score_noise=0.0,
+        selection=None,
+    )

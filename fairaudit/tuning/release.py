@@ -27,8 +27,8 @@ def best_of_tries(
 ) -> KeptTraining:
     """Train and score K candidates, one after the other, and keep the best.
 
-    K is as large as it is drawn, and nobody is told how large: of a K that is known the best would
-    tell that the others were worse. Losing candidates are gone before the next one is trained.
+    K is drawn and told to nobody: if it were known, the best would tell that K - 1 others were
+    worse. A losing candidate is dropped before the next one is trained.
 
     Args:
         arm: With a charged search.
@@ -40,19 +40,20 @@ def best_of_tries(
         The settings, epochs and model of the candidate with the best released score.
 
     Raises:
-        TrainingError: Out of memory, or no row to train on; never for what a training did, which
-            the score would tell.
+        TrainingError: Out of memory, or no row to train on. Nothing that a training does with the
+            records raises an error, for that would be a release, too.
     """
     tuning, charge = tuning_of(arm), arm.charge
     assert charge is not None, f"{arm.key}: nothing is charged for its search"
     assert tuning.selection == charge.selection, f"{arm.key}: another number of tries is charged"
-    coins = validation_coins(len(prepared.encoded.split.train))
-    divided = divided_at(coins, prepared, task.pool)
-    if not len(divided.fit):
+    validation = validation_coins(len(prepared.encoded.split.train))
+    division = divided_at(validation, prepared, task.pool)
+    if not len(division.fit):
         raise TrainingError("no row is left to train on", hint="use a larger table")
     grouping = prepared.dataset.groupings[0]
     rule = make_score(
         tuning.goal,
+        # A public number: that of the plan, not the number of rows that the coins chose.
         validation_rows=validation_size(with_validation(n_fit)),
         n_groups=len(grouping.names),
         missing=grouping.missing,
@@ -61,12 +62,12 @@ def best_of_tries(
     kept: KeptTraining | None = None
     best = -np.inf
     for _ in range(charge.selection.draw(numpy_stream(0, "candidates", "tries"))):
-        # A seed and a number change nothing here: the draw is from the operating system.
+        # The seed and the number are not read: the draw is from the operating system.
         candidate = tuning.candidate(0, 0)
         assert candidate.form.event in charge.trainings, f"{arm.key}: a training is not charged"
-        (model,) = train(method, [fit_task(task, arm, candidate, divided)], prepared)
+        (model,) = train(method, [fit_task(task, arm, candidate, division)], prepared)
         assert model.event in (candidate.form.event, DIVERGED), f"{arm.key} did {model.event}"
-        score = released_score(rule, noise_std, model, prepared, divided)
+        score = released_score(rule, noise_std, model, prepared, division)
         if kept is None or score > best:
             kept, best = KeptTraining(candidate.settings, candidate.form.epochs, model), score
     assert kept is not None
@@ -74,15 +75,18 @@ def best_of_tries(
 
 
 def validation_coins(rows: int) -> NDArray[np.int64]:
-    """Draw the validation rows, as places ``[m]`` among so many training rows, by a coin for each.
+    """Draw the validation rows by a coin for each training row: their places ``[m]``, ascending.
 
-    As coins are independent, no row's place in the division moves another's.
+    As coins are independent, adding or removing one row changes no other row's part.
+
+    Args:
+        rows: Number of training rows.
     """
     return np.flatnonzero(numpy_stream(0, "validation", "release").random(rows) < VALIDATION_SHARE)
 
 
 def released_score(
-    rule: Score, noise_std: float, model: Sanitised, prepared: SeedData, divided: Division
+    rule: Score, noise_std: float, model: Sanitised, prepared: SeedData, division: Division
 ) -> float:
     """A candidate's score on the validation rows, with noise that is drawn for it alone.
 
@@ -90,11 +94,11 @@ def released_score(
         rule: Which counts of rows a score is made of.
         noise_std: Standard deviation of the noise on each count, in records.
         model: The candidate, trained.
-        prepared, divided: The data, and which rows are for validation.
+        prepared, division: The data, and which rows are for validation.
     """
-    rows = prepared.encoded.split.train[divided.validation]
+    rows = prepared.encoded.split.train[division.validation]
     groups = prepared.dataset.groupings[0].groups[rows]
-    correct = is_right(model, prepared, divided.validation)
+    correct = is_right(model, prepared, division.validation)
     noise = noise_stream(0, "query", "score", 1).fill(
         torch.empty(1, rule.counts, dtype=torch.float64)
     )

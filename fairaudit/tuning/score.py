@@ -1,7 +1,7 @@
-"""How good a candidate is on the validation rows: counts of records, noised where charged.
+"""The score of a candidate on the validation rows: made of counts of records, noised where charged.
 
-Only ``rows`` sees records, one by one: what each adds to the counts. What is released is the sum
-over records, with noise where the search is charged, and ``value`` makes the score of that.
+Only ``rows`` sees records, one by one, and gives what each adds to the counts. What is released is
+the sum over records, with noise where the search is charged; ``value`` makes the score of that.
 """
 
 import math
@@ -50,7 +50,7 @@ class Score(ABC):
         noise_std: float,
         noise: NDArray[np.float64] | None,
     ) -> float:
-        """The score of one candidate, from its counts with noise on each.
+        """The score of one candidate: from its counts, with noise added to each.
 
         Args:
             correct, groups: As of :meth:`rows`.
@@ -107,23 +107,24 @@ class WorstGroup(Score):
         return 2 * self.n_groups
 
     def rows(self, correct: NDArray[np.bool_], groups: NDArray[np.int64]) -> NDArray[np.float64]:
-        """1 in its group's count of all, and 1 in that of the correct if it is one, ``[n, 2 K]``.
+        """What each record adds: 1 to its group's records, and 1 to the correct ones if it is one.
 
-        A record without a group adds nothing.
+        The array is ``[n, 2 K]``, in the order of :attr:`counts`. A record without a group adds
+        nothing.
         """
-        member = np.eye(self.n_groups)[groups]
+        member = np.eye(self.n_groups)[groups]  # [n, K], 1 at the record's group
         if self.missing is not None:
             member[:, self.missing] = 0.0
         return np.concatenate([member * correct[:, None], member], axis=1)
 
     def value(self, counts: NDArray[np.float64]) -> float:
-        """The smallest accuracy of a group, correct over all.
+        """The smallest accuracy of a group: its correct records over all of its records.
 
-        A count of all below 1, which only noise makes, is taken for 1.
+        A number of records below 1 comes of noise, and is taken for 1.
         """
-        correct, everyone = np.split(counts, 2)
-        ratios = correct / np.maximum(everyone, 1.0)
-        return float(min(r for k, r in enumerate(ratios) if k != self.missing))
+        correct, records = np.split(counts, 2)  # [K] each
+        accuracies = correct / np.maximum(records, 1.0)
+        return float(min(value for k, value in enumerate(accuracies) if k != self.missing))
 
 
 def make_score(goal: Goal, *, validation_rows: int, n_groups: int, missing: int | None) -> Score:
@@ -138,5 +139,5 @@ def make_score(goal: Goal, *, validation_rows: int, n_groups: int, missing: int 
 
 
 def score_sensitivity(goal: Goal) -> float:
-    """How far one record moves the counts of that score, in L2 norm."""
+    """How far one record moves the counts of the goal's score, in L2 norm."""
     return (Accuracy if goal == "accuracy" else WorstGroup).sensitivity

@@ -26,23 +26,24 @@ from fairaudit.privacy.streams import numpy_stream
 from fairaudit.report.types.facts import ArmPrivacy, Epsilon
 from fairaudit.tuning.validation import VALIDATION_SHARE
 
-Goal = Literal["accuracy", "worst-group"]  # over validation rows; the latter the least of a group
+# What a score is, over validation rows: the accuracy of all, or the smallest of any group.
+Goal = Literal["accuracy", "worst-group"]
 Choice = tuple[float, ...]  # one value for each coordinate that has choices, in their order
 
 NAME = "tuning"  # of the capability
-EPOCHS = "epochs"
-DEFAULT_SHARE = 0.5  # of the candidates that are the default setting
+EPOCHS = "epochs"  # the coordinate that is no setting of a method: how long a candidate trains
+DEFAULT_SHARE = 0.5  # probability that a candidate is the default setting
 EDGE = 0.05  # share of a range on its log scale: a setting so near to an end is at the edge
 
 
 @dataclass(frozen=True, slots=True)
 class Coordinate:
-    """What one number of a candidate is drawn from, in its own units.
+    """What one number of a candidate, a setting or the epochs, is drawn from.
 
     Args:
         default: Its value in the default setting.
         low, high: Ends of a range, in which it is drawn log-uniformly.
-        choices: In place of the range the values themselves, each as likely; or empty.
+        choices: Values that are drawn in place of the range, each as likely; or empty.
         whole: Whether it is a whole number.
     """
 
@@ -53,9 +54,12 @@ class Coordinate:
     whole: bool = False
 
     def at(self, share: float) -> float:
-        """The value at a share, in [0, 1), of the range on its log scale, or of the choices.
+        """The value at a share of the range on its log scale, or of the list of choices.
 
-        A uniform share makes a draw from the prior.
+        With a share drawn uniformly it is a draw from the prior.
+
+        Args:
+            share: In [0, 1).
         """
         if self.choices:
             return self.choices[int(share * len(self.choices))]
@@ -75,17 +79,21 @@ class Coordinate:
 def combinations(
     coordinates: Mapping[str, Coordinate], epochs: int
 ) -> Iterator[tuple[Choice, dict[str, float], int]]:
-    """Every combination of choices, that of the default setting first.
+    """Every combination of one value for each coordinate with choices, the default's first.
 
-    Each is given three times over: as the tuple by which ``Tuning.forms`` knows it, as settings by
-    name without the epochs, and as its epochs. Without choices there is one, the empty tuple.
+    Without such coordinates there is one combination, the empty one.
 
     Args:
         coordinates: What is searched, by name.
         epochs: Those of the default setting, for a search that does not vary them.
+
+    Yields:
+        The combination as the tuple that is its key in ``Tuning.forms``, as settings by name
+        without the epochs, and its epochs.
     """
     choices = {name: c.choices for name, c in coordinates.items() if c.choices}
     default = tuple(coordinates[name].default for name in choices)
+    # dict.fromkeys keeps the first of equal ones: the default's comes once more in the product.
     for chosen in dict.fromkeys([default, *product(*choices.values())]):
         values = dict(zip(choices, chosen, strict=True))
         length = int(values.pop(EPOCHS, epochs))
@@ -94,7 +102,7 @@ def combinations(
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a candidate's combination of choices decides: its epochs, its noise, what it releases.
+    """What follows from a combination of choices: a training's epochs, noise and release.
 
     Args:
         epochs: Passes over the fit rows.
@@ -109,7 +117,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One draw from the prior at one seed.
+    """One draw of an arm's settings from the prior, at one seed.
 
     Args:
         number: From 0 to n - 1; candidates of one number in all arms of a seed share their draws.
@@ -133,7 +141,7 @@ class Tuning(CandidateSearch):
         goal: What a score is.
         settings: The default setting.
         coordinates: Name of a setting, or ``epochs`` -> what it is searched in.
-        forms: Every combination of choices -> what it decides.
+        forms: Every combination of choices -> the form of its trainings.
         score_noise: Standard deviation of the noise on each count of a score, in records; 0: exact.
         selection: The random number of tries of which the best is released; None: exactly all n.
         charge: What it releases, see :class:`fairaudit.planning.search.CandidateSearch`.
@@ -172,10 +180,14 @@ class Tuning(CandidateSearch):
         if len(scores) != self.trials or not np.isfinite(scores).all():
             raise ValueError(f"{self.trials} candidates need as many finite scores: {list(scores)}")
         n = self.trials
-        # By rank: of the best, the second best and so on. Without a selection the best is kept.
-        chances = np.eye(n)[0] if self.selection is None else self.selection.chances(n)
+        # The probabilities by rank: of the best score, the second best and so on.
+        if self.selection is None:  # the best is kept for certain
+            chances = np.eye(n)[0]
+        else:
+            chances = self.selection.chances(n)
+        best_first = np.argsort(-np.asarray(scores), kind="stable")
         weights = np.empty(n)
-        weights[np.argsort(-np.asarray(scores), kind="stable")] = chances
+        weights[best_first] = chances
         return weights
 
     @property
@@ -187,12 +199,13 @@ class Tuning(CandidateSearch):
 
     @property
     def mean_length(self) -> float:
-        """How long a candidate trains in the mean, in the default's epochs, to estimate time."""
+        """The mean length of a candidate's training over that of the default, to estimate time."""
         searched = self.coordinates.get(EPOCHS)
         if searched is None:
             return 1.0
-        others = sum(searched.choices) / len(searched.choices) / searched.default
-        return DEFAULT_SHARE + (1.0 - DEFAULT_SHARE) * others
+        # Of a draw that is not the default; epochs are always searched among choices.
+        mean_drawn = sum(searched.choices) / len(searched.choices) / searched.default
+        return DEFAULT_SHARE + (1.0 - DEFAULT_SHARE) * mean_drawn
 
     def guarantee(self, one: ArmPrivacy, delta: float) -> ArmPrivacy:
         """What an arm whose settings are searched guarantees.
@@ -253,25 +266,28 @@ class Tuning(CandidateSearch):
         """Names of the coordinates in which a candidate lies at the edge of what is searched."""
         values = {**candidate.settings, EPOCHS: float(candidate.form.epochs)}
         if self.scales_by_threshold and "learning_rate" in self.coordinates:
-            # The step as it was before it was lengthened.
+            # As it was drawn: `candidate` multiplies it by the threshold over the default one.
             product = values["learning_rate"] * self.settings["threshold"]
             values["learning_rate"] = product / values["threshold"]
         return tuple(name for name, c in self.coordinates.items() if c.is_at_edge(values[name]))
 
     def candidate(self, seed: int, number: int) -> Candidate:
         """The candidate of that number at a seed: one draw from the prior, by streams of both."""
-        # A stream for every coordinate: an arm that has one more shares the others all the same.
         is_default = numpy_stream(seed, "candidates", number).random() < DEFAULT_SHARE
-        values = {
-            name: c.default
-            if is_default
-            else c.at(numpy_stream(seed, "candidates", number, name).random())
-            for name, c in self.coordinates.items()
-        }
-        form = self.forms[tuple(values[name] for name, c in self.coordinates.items() if c.choices)]
+        values = {}
+        for name, coordinate in self.coordinates.items():
+            if is_default:
+                values[name] = coordinate.default
+            else:
+                # A stream for each coordinate: arms that have other coordinates share its draw.
+                share = numpy_stream(seed, "candidates", number, name).random()
+                values[name] = coordinate.at(share)
+        choice = tuple(values[name] for name, c in self.coordinates.items() if c.choices)
+        form = self.forms[choice]
         settings = dict(self.settings)
         settings |= {name: value for name, value in values.items() if name != EPOCHS}
-        # Gradients shrink by C/Z: a step as much longer as Z is larger goes as far.
+        # The method scales gradients by C/Z: under a larger threshold Z a step is longer by the
+        # same factor, so that the parameters move as far.
         if self.scales_by_threshold and "threshold" in values:
             settings["learning_rate"] *= values["threshold"] / self.settings["threshold"]
         if form.noise_multiplier is not None:

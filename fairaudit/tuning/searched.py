@@ -1,4 +1,4 @@
-"""How one arm's settings were sought and what was tried, as a report holds it.
+"""The search for one arm's settings as a report holds it: what was searched, and what was tried.
 
 At each seed a search trains candidates; "best" is the one with the best released score, and a
 candidate's weight is the probability that the search keeps it.
@@ -8,7 +8,7 @@ from fairaudit.results.estimates import EpsilonFigure, Figure, Part
 
 
 class Searched(Part):
-    """What one setting of an arm was searched in: between ``low`` and ``high``, or among choices.
+    """Where one setting of an arm was searched: between ``low`` and ``high``, or among choices.
 
     ``choices`` is empty for a range. ``default`` is None where the user's own code alone knows it.
     """
@@ -54,7 +54,7 @@ class SearchedSeed(Part):
 
 
 class ArmSearch(Part):
-    """How one arm's settings were sought, and what that costs.
+    """The search for one arm's settings: what was searched, its charge, and what each seed tried.
 
     ``base_epsilon`` is that of one training by PLD, the dearest candidate's; None where nothing is
     charged. ``score_noise`` is the standard deviation of the noise on each count of a score, in

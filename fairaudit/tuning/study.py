@@ -1,4 +1,4 @@
-"""What a search found, as a report holds it and tells it: its price, its gain and what it tried.
+"""The study of a search as a report holds and tells it: its charge, its gain and what it tried.
 
 At each seed a search trains candidates; "best" is the one with the best released score.
 """
@@ -73,7 +73,10 @@ class Tuned(Study):
         yield from raised_losses(self)
 
     def sections(self, report: Report) -> dict[str, Section]:
-        """The cost at default and tuned settings, and what was tried; of given costs alone."""
+        """Place in the report -> the section there: on costs at both settings, and on what was tried.
+
+        Each is left out where the report has nothing for it.
+        """
         sections = {}
         if report.costs:
             sections["gaps"] = _section(report, self)
@@ -93,8 +96,9 @@ def raised_losses(tuned: Tuned) -> Iterator[FindingMessage]:
         by_loss = gain.overall.estimates.get(RISK)
         if by_loss is None or by_loss.value is None or by_loss.ends is None:
             continue
+        # What searching gained in loss, as an interval: where all of it is below 0, the loss is
+        # higher. `ungated` lists the measures that rest on too few test rows.
         least, most = by_loss.ends
-        # What searching gained in loss is below 0, with its whole interval, on enough test rows.
         if most < 0 and RISK not in gain.overall.ungated and gain.reference not in raised:
             raised.add(gain.reference)
             yield SearchRaisedLoss(
@@ -114,18 +118,14 @@ def edges(tuned: Tuned, arms: Mapping[str, ArmFacts]) -> Iterator[FindingMessage
     """
     for search in tuned.searches:
         for name, where in search.searched.items():
-            values = []
-            for seed in search.seeds:
-                best = seed.best
-                if best is not None and name in best.at_edge:
-                    # Epochs alone stand beside the settings.
-                    values.append(best.settings.get(name, float(best.epochs)))
+            values = _best_at_edge(search, name)
             low, high = where.low, where.high
             if where.choices:
                 low, high = min(where.choices), max(where.choices)
             for end in (low, high):
                 # The values that lie nearer to this end than to the other.
-                near = [v for v in values if (high - v < v - low) == (end == high)]
+                is_high = end == high
+                near = [value for value in values if (high - value < value - low) == is_high]
                 is_often = len(near) > OFTEN * len(search.seeds)
                 # A range that ends at its default does so because nothing is admitted beyond.
                 if is_often and end != where.default:
@@ -140,8 +140,19 @@ def edges(tuned: Tuned, arms: Mapping[str, ArmFacts]) -> Iterator[FindingMessage
                     )
 
 
+def _best_at_edge(search: ArmSearch, name: str) -> list[float]:
+    """A setting's value in the best candidate of each seed at which it lies at an edge."""
+    values = []
+    for seed in search.seeds:
+        best = seed.best
+        if best is not None and name in best.at_edge:
+            # Epochs are no setting of the arm, so a candidate has them as a field.
+            values.append(best.settings.get(name, float(best.epochs)))
+    return values
+
+
 def _section(report: Report, tuning: Tuned) -> Section:
-    """The section on the search for settings, of a report that has costs."""
+    """The section on costs at default and tuned settings, of a report that has costs."""
     ending = ", the best by an exact score kept; the search is not charged"
     if tuning.is_charged:
         ending = ", on fewer training rows and with more noise, for ε covers the search"
@@ -168,10 +179,10 @@ def _section(report: Report, tuning: Tuned) -> Section:
 
 
 def _at_default(report: Report, tuned: Comparison) -> Comparison | None:
-    """The same comparison of the arm at its default setting; None where that was not trained."""
-    place = key_of(tuned.arm, DEFAULT), key_of(tuned.reference, DEFAULT), tuned.grouping
+    """The comparison of the same arm and reference at default settings; None where not trained."""
+    sought = key_of(tuned.arm, DEFAULT), key_of(tuned.reference, DEFAULT), tuned.grouping
     for comparison in report.every_comparison:
-        if (comparison.arm, comparison.reference, comparison.grouping) == place:
+        if (comparison.arm, comparison.reference, comparison.grouping) == sought:
             return comparison
     return None
 
@@ -212,9 +223,9 @@ def _costs(report: Report) -> Table:
 
 
 def _epsilon(report: Report, tuned: str, arm: str) -> str:
-    """The arm's epsilon in words; of an uncharged search, the epsilon of each training alone.
+    """An arm's epsilon as text; of an uncharged search, the epsilon of each training alone.
 
-    ``UNKNOWN`` where neither is there.
+    ``UNKNOWN`` where neither is known.
 
     Args:
         report: Of the audit.
@@ -239,11 +250,11 @@ def _by_group(report: Report, tuning: Tuned) -> Table:
         default = _groups(_at_default(report, tuned))
         gains = _groups(tuning.gain(tuned.arm, tuned.grouping))
         for name, group in _groups(tuned).items():  # "" is all rows
-            gain, group_name, risk = gains.get(name), "all rows", None
-            if name:
-                group_name = report.name_of(tuned.grouping, name)
-            accuracies: list[float | None] = [None, None]
+            group_name = report.name_of(tuned.grouping, name) if name else "all rows"
+            gain, risk = gains.get(name), None
+            accuracies: list[float | None] = [None, None]  # default, tuned
             if gain is not None:
+                # In a gain the default stands as the arm, and the tuned arm as its reference.
                 accuracies = [gain.value("accuracy"), gain.value("reference.accuracy")]
                 risk = gain.estimates.get(RISK)
             costs = _cost(default.get(name)), _cost(group)
@@ -263,7 +274,7 @@ def _by_group(report: Report, tuning: Tuned) -> Table:
 
 
 def _groups(comparison: Comparison | None) -> dict[str, GroupMeasure]:
-    """Name of a group -> its numbers, first "" for all rows; empty without a comparison."""
+    """Name of a group -> its measures, first "" for all rows; empty without a comparison."""
     if comparison is None:
         return {}
     return {group.group: group for group in (comparison.overall, *comparison.by_group)}
@@ -275,9 +286,10 @@ def _cost(group: GroupMeasure | None) -> Quantity:
 
 
 def _charge(report: Report, tuning: Tuned) -> Iterator[Block]:
-    """What a charged search leaves of epsilon for one training, as a table and a sentence.
+    """The blocks on what charging costs.
 
-    Of an uncharged one a sentence for each arm, on what it would cost.
+    Of a charged search: what it leaves of epsilon for one training, as a table and a sentence. Of
+    an uncharged one: a sentence for each arm, on what the search would cost.
     """
     if not tuning.is_charged:
         for key, facts in report.privacy.items():
@@ -287,7 +299,7 @@ def _charge(report: Report, tuning: Tuned) -> Iterator[Block]:
     rows: list[tuple[Cell, ...]] = []
     rows_to_score = ""
     for search in tuning.searches:
-        if search.base_epsilon is None:
+        if search.base_epsilon is None:  # nothing is charged for it
             continue
         charged = report.privacy[search.arm].epsilon
         of_search = UNKNOWN
@@ -327,21 +339,23 @@ def tried_section(tuning: Tuned) -> Section | None:
     searches = [search for search in tuning.searches if search.seeds]
     if not searches:
         return None
-    stable = []
+    default_counts = []
     for search in searches:
         defaults = [seed for seed in search.seeds if seed.best is not None and seed.best.is_default]
         seeds = numbered(len(search.seeds), "seed")
-        stable.append(f"{plain(search.arm)}: the default setting at {len(defaults)} of {seeds}.")
+        default_counts.append(
+            f"{plain(search.arm)}: the default setting at {len(defaults)} of {seeds}."
+        )
     intro = "The best score at each seed, and the chance that the search keeps that candidate."
-    blocks = (Text(f"{intro} {' '.join(stable)}"), _best_table(searches))
+    blocks = (Text(f"{intro} {' '.join(default_counts)}"), _best_table(searches))
     return Section("tried", "Settings that were tried", blocks)
 
 
 def _best_table(searches: list[ArmSearch]) -> Table:
     """A table of the best setting of every arm at every seed.
 
-    Columns are all settings that some arm searched. An arm that did not search one has none there,
-    but for its epochs, which are known of every training.
+    There is a column for each setting that some arm searched. An arm that did not search it has no
+    value there, except for the epochs, which are known of every training.
     """
     names = list(dict.fromkeys(name for search in searches for name in search.searched))
     rows: list[tuple[Cell, ...]] = []

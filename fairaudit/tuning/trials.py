@@ -48,20 +48,22 @@ def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> JobConte
 
     Args:
         arm: With a search.
-        method, task: How the arm trains, as it would on all training rows.
+        method, task: How the arm trains; the task is that of its default on all training rows.
         prepared: The seed's data.
 
     Returns:
         Arrays: ``weights`` [n], the probability that each of n candidates is the one released,
-        ``probabilities`` [n, test rows, Y] and how many rows of each group are fitted. Facts:
-        ``tuning``: rows of both kinds, and of each candidate its settings, scores and weight;
-        ``event``: what one training at the default setting releases, None where nothing is claimed.
+        ``probabilities`` [n, test rows, Y] and the number of fit rows of each group. Facts:
+        ``tuning``: numbers of fit and validation rows, and each candidate's settings, scores and
+        weight; ``event``: what one training at the default setting releases, None where nothing is
+        claimed.
     """
     tuning = tuning_of(arm)
     division, candidates = divide(prepared, task.pool), tuning.candidates(task.seed)
     tasks = [fit_task(task, arm, candidate, division) for candidate in candidates]
     models = train(method, tasks, prepared)
-    # A published form without a guarantee does as it was printed, whatever a plan would charge.
+    # Each training must have released what was planned and charged. A published form without a
+    # guarantee does as it was printed, whatever a plan would charge.
     is_printed = arm.variant is not None and arm.privacy.event is None
     for candidate, model in zip(candidates, models, strict=True):
         planned = candidate.form.event
@@ -72,7 +74,7 @@ def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> JobConte
     arrays = _outcomes(models, prepared, division)
     correct = [is_right(model, prepared, division.validation) for model in models]
     failed = [number for number, model in enumerate(models) if model.event == DIVERGED]
-    weights, tuned = judged(
+    weights, tuned = score_candidates(
         arm, task.seed, candidates, failed, np.stack(correct), prepared, division
     )
     event = event_to_json(arm.privacy.event) if arm.privacy.event else None
@@ -97,10 +99,10 @@ def search_own(arm: Arm, seed: int, prepared: SeedData, train_at: TrainAt) -> Jo
     """
     split, n_classes = prepared.encoded.split, len(prepared.dataset.classes)
     division, candidates = divide(prepared, prepared.pool), tuning_of(arm).candidates(seed)
-    n, n_test = len(candidates), len(split.test)
+    n, n_test, n_validation = len(candidates), len(split.test), len(division.validation)
+    # What each candidate predicts: where it fails, every class with the same probability.
     test = np.full((n, n_test, n_classes), 1.0 / n_classes, np.float32)
-    # What each candidate predicts of the validation rows.
-    uniform = np.full((n, len(division.validation), n_classes), 1.0 / n_classes, np.float32)
+    validation = np.full((n, n_validation, n_classes), 1.0 / n_classes, np.float32)
     failed = []
     for number, candidate in enumerate(candidates):
         try:
@@ -110,11 +112,10 @@ def search_own(arm: Arm, seed: int, prepared: SeedData, train_at: TrainAt) -> Jo
                 raise
             failed.append(number)
             continue
-        test[number], uniform[number] = run.test[:n_test], run.test[n_test:]
-    correct = (
-        record_correct(uniform, prepared.dataset.labels[split.train[division.validation]]) == 1
-    )
-    weights, tuned = judged(arm, seed, candidates, failed, correct, prepared, division)
+        test[number], validation[number] = run.test[:n_test], run.test[n_test:]
+    labels = prepared.dataset.labels[split.train[division.validation]]
+    correct = record_correct(validation, labels) == 1.0
+    weights, tuned = score_candidates(arm, seed, candidates, failed, correct, prepared, division)
     arrays: dict[str, Array] = {
         "weights": weights,
         "probabilities": test,
@@ -123,7 +124,7 @@ def search_own(arm: Arm, seed: int, prepared: SeedData, train_at: TrainAt) -> Jo
     return arrays, {"tuning": tuned}
 
 
-def judged(
+def score_candidates(
     arm: Arm,
     seed: int,
     candidates: Sequence[Candidate],
@@ -132,21 +133,23 @@ def judged(
     prepared: SeedData,
     division: Division,
 ) -> tuple[NDArray[np.float64], dict[str, object]]:
-    """Score the candidates of a seed: the chance that each is the one released, and facts of it.
+    """Score the candidates of a seed, and give each its weight.
 
     Args:
         arm, seed, candidates: The arm, its seed and the candidates trained there.
-        failed: Numbers of the candidates that diverged or failed, and so say the same of everybody.
+        failed: Numbers of the candidates that diverged or failed, and predict the same for all
+            rows.
         correct, prepared, division: As of :func:`score`.
 
     Returns:
-        The chances [n], sum 1, and the fact ``tuning`` of :func:`search`.
+        The weights [n], sum 1: the probability that each candidate is the one released; and the
+        fact ``tuning`` of :func:`search`.
     """
     tuning = tuning_of(arm)
     exact, released = score(arm, seed, correct, prepared, division)
     weights = tuning.weights(released)
     tried = []
-    for candidate, chance in zip(candidates, weights, strict=True):
+    for candidate, weight in zip(candidates, weights, strict=True):
         facts = {
             "settings": dict(candidate.settings),
             "epochs": candidate.form.epochs,
@@ -155,7 +158,7 @@ def judged(
             "diverged": candidate.number in failed,
             "score": exact[candidate.number],
             "released_score": released[candidate.number],
-            "weight": float(chance),
+            "weight": float(weight),
         }
         tried.append(facts)
     return weights, {
@@ -170,53 +173,60 @@ def twins(
 ) -> tuple[dict[str, Array], StepTwin]:
     """Train the twins of every candidate: without its noise, then its steps alone.
 
-    Their costs are weighted means too, by the weights of the arm's own search.
+    Costs of twins are means over candidates too, weighted as in the arm's own search.
 
     Args:
         arm, method, task, prepared: As of :func:`search`.
 
     Returns:
-        The arrays ``without_noise.NAME`` and ``step.NAME``, and what became of the second twin.
+        The arrays ``without_noise.NAME`` of the first twins and ``step.NAME`` of the second, and
+        whether there are second ones.
     """
     division = divide(prepared, task.pool)
     tasks = []
     for candidate in tuning_of(arm).candidates(task.seed):
         tasks.append(fit_task(task, arm, candidate, division))
-    quiet = method.fit_all([noiseless(arm, own) for own in tasks], [FactorOfStep()])
-    models = sanitised(quiet, prepared)
+    noiseless_tasks = [noiseless(arm, candidate_task) for candidate_task in tasks]
+    first_twins = method.fit_all(noiseless_tasks, [FactorOfStep()])  # None: it diverged
+    models = sanitised(first_twins, prepared)
     assert all(model.event in (None, DIVERGED) for model in models), (
         f"a twin of {arm.key} released something"
     )
     arrays = named(WITHOUT_NOISE, _outcomes(models, prepared, division))
-    stepping = []
-    for own, without in zip(tasks, quiet, strict=True):
-        if without is None:  # diverged
+    step_tasks = []
+    for candidate_task, first in zip(tasks, first_twins, strict=True):
+        if first is None:
             continue
-        steps = task_of_steps_alone(arm, method, own, without)
-        if steps is None:  # the length of its steps cannot be told from clipping
+        step_task = task_of_steps_alone(arm, method, candidate_task, first)
+        if step_task is None:  # the length of its steps cannot be told from clipping
             return arrays, StepTwin.NONE
-        stepping.append(steps)
-    if not stepping:
+        step_tasks.append(step_task)
+    if not step_tasks:
         return arrays, StepTwin.NONE
-    alone = iter(StepsAlone(method).fit_all(stepping))
-    # Where clipped steps diverge, the same steps without clipping do.
-    last = [None if without is None else next(alone) for without in quiet]
-    arrays |= named(STEP_FACT, _outcomes(sanitised(last, prepared), prepared, division))
+    trained = iter(StepsAlone(method).fit_all(step_tasks))
+    # A candidate that diverged with clipped steps counts as diverged without clipping, too.
+    second_twins = [None if first is None else next(trained) for first in first_twins]
+    arrays |= named(STEP_FACT, _outcomes(sanitised(second_twins, prepared), prepared, division))
     return arrays, StepTwin.TRAINED
 
 
 def divide(prepared: SeedData, pool: TrainingPool) -> Division:
     """Divide a seed's training rows into fit and validation rows, the same for every arm.
 
-    ``pool``: all of its training rows.
+    Args:
+        prepared: The seed's data.
+        pool: All of its training rows.
     """
     return divided_at(draw_validation(prepared.dataset, prepared.encoded.split), prepared, pool)
 
 
 def divided_at(validation: NDArray[np.int64], prepared: SeedData, pool: TrainingPool) -> Division:
-    """The training rows in two: validation rows at these places ``[m]``, ascending; others fit.
+    """Divide the training rows: those at the given places are validation rows, the others fit rows.
 
-    ``pool``: all of the training rows.
+    Args:
+        validation: Places among the training rows, ascending, [m].
+        prepared: The data.
+        pool: All of the training rows.
     """
     split = prepared.encoded.split
     fit = np.setdiff1d(np.arange(len(split.train)), validation, assume_unique=True)
@@ -226,8 +236,14 @@ def divided_at(validation: NDArray[np.int64], prepared: SeedData, pool: Training
 def fit_task(task: Task, arm: Arm, candidate: Candidate, division: Division) -> Task:
     """The task that trains one candidate on the fit rows, with noise of its own.
 
-    Arms that share their samples draw the same batches for the same number.
+    Args:
+        task: That of the arm's default on all training rows.
+        arm: Its candidates draw the same batches as those of the same number in all other arms,
+            where the arm shares its samples.
+        candidate: What is trained.
+        division: The fit rows.
     """
+    # Names the random streams: of noise by `arm`, of batches by `sampling`.
     name = f"{arm.key}/{candidate.number}"
     return replace(
         task,
@@ -242,26 +258,28 @@ def fit_task(task: Task, arm: Arm, candidate: Candidate, division: Division) -> 
 
 
 def train(method: Method, tasks: Sequence[Task], prepared: SeedData) -> list[Sanitised]:
-    """Train every candidate; one that diverged becomes a model that says the same of everybody."""
+    """Train every candidate; one that diverged becomes a model that predicts all classes alike."""
     return sanitised(method.fit_all(tasks), prepared)
 
 
 def sanitised(models: Sequence[TrainedReplicates | None], prepared: SeedData) -> list[Sanitised]:
-    """Make trained models always predict: None, one that diverged, says the same of everybody."""
+    """Make models that always predict: one that diverged, None, predicts all classes alike."""
     return [Sanitised(trained, len(prepared.dataset.classes)) for trained in models]
 
 
 def score(
     arm: Arm, seed: int, correct: NDArray[np.bool_], prepared: SeedData, division: Division
 ) -> tuple[list[float], list[float]]:
-    """Every candidate's score on the validation rows: the exact ones, then the released ones.
-
-    Exact scores are for the audit alone; released ones have noise where the search is charged.
+    """Every candidate's score on the validation rows, exact and as released.
 
     Args:
         arm, seed: The arm and seed whose candidates are scored.
-        correct: Whether each candidate is right on each validation row, ``[n, V]``.
-        prepared, division: The seed's data.
+        correct: Whether each candidate is right on each of V validation rows, ``[n, V]``.
+        prepared, division: The seed's data, and which rows are for validation.
+
+    Returns:
+        The exact scores [n], for the audit alone; and the released scores [n], which have noise
+        where the search is charged, else are the same.
     """
     tuning = tuning_of(arm)
     grouping, n = prepared.dataset.groupings[0], tuning.trials
@@ -272,33 +290,33 @@ def score(
         missing=grouping.missing,
     )
     groups = grouping.groups[prepared.encoded.split.train[division.validation]]
-    exact = [rule.release(row, groups, 0.0, None) for row in correct]
+    exact = [rule.release(correct_rows, groups, 0.0, None) for correct_rows in correct]
     if tuning.score_noise == 0.0:
         return exact, exact
-    # The counts of every candidate, noised at once: a row for each, from a stream of its own.
+    # Noise for all counts of all candidates [n, Q], each candidate's from a stream of its own.
     noise = noise_stream(seed, "query", f"{arm.key}/score", n)
     drawn = noise.fill(torch.empty(n, rule.counts, dtype=torch.float64)).numpy()
     released = []
-    for row, noise_row in zip(correct, drawn, strict=True):
-        released.append(rule.release(row, groups, tuning.score_noise, noise_row))
+    for correct_rows, count_noise in zip(correct, drawn, strict=True):
+        released.append(rule.release(correct_rows, groups, tuning.score_noise, count_noise))
     return exact, released
 
 
 def _outcomes(
     models: Sequence[Sanitised], prepared: SeedData, division: Division
 ) -> dict[str, Array]:
-    """Predictions of n models, ``probabilities`` [n, test rows, Y], and fit rows of each group."""
+    """Arrays of n models: ``probabilities`` [n, test rows, Y], and each group's fit rows."""
     test = [on_test(model, prepared, 1) for model in models]
     counts = training_counts(prepared, division.fit)
     return {"probabilities": np.concatenate(test), **counts}
 
 
 def is_right(model: Sanitised, prepared: SeedData, places: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """For each training row at the V places, whether a model predicts its class, ``[V]``."""
+    """Whether a model predicts the class of each training row at the V places, ``[V]``."""
     rows = prepared.encoded.split.train[places]
     labels, groups = prepared.dataset.labels[rows], prepared.dataset.groupings[0].groups[rows]
     correct = np.zeros(len(rows), np.bool_)
-    for start in range(0, len(rows), ROWS_AT_ONCE):
+    for start in range(0, len(rows), ROWS_AT_ONCE):  # bounds the memory of a forward pass
         piece = slice(start, start + ROWS_AT_ONCE)
         inputs = torch.from_numpy(np.ascontiguousarray(prepared.encoded.train[places[piece]]))
         probabilities = model.probabilities(inputs, torch.from_numpy(groups[piece])).numpy()

@@ -16,17 +16,20 @@ VALIDATION_SHARE = 0.2  # of the training rows
 
 
 def validation_size(n_train: int) -> int:
-    """How many of so many training rows a search validates on; its candidates train on the others.
+    """How many of ``n_train`` training rows are for validation: ``VALIDATION_SHARE``, rounded.
 
-    At least one row stays on either side.
+    Candidates train on the others. At least one row stays on either side.
     """
     return min(max(round(VALIDATION_SHARE * n_train), 1), n_train - 1)
 
 
 def with_validation(n_fit: int) -> int:
-    """How many training rows leave ``n_fit`` to train on, once validation rows are taken out."""
-    # Rounding of the share may move it by one.
+    """How many training rows leave ``n_fit`` to train on, once validation rows are taken out.
+
+    The inverse of ``n - validation_size(n)``.
+    """
     n = round(n_fit / (1.0 - VALIDATION_SHARE))
+    # validation_size rounds, so the number may be one more or one less.
     return next(m for m in (n, n + 1, n - 1) if m - validation_size(m) == n_fit)
 
 
@@ -40,11 +43,12 @@ def validation_groups(dataset: Dataset, options: SplitOptions) -> Int64:
 
 
 def draw_validation(dataset: Dataset, split: Split) -> Int64:
-    """Places ``[m]`` among ``split.train``, ascending, of the rows that a seed validates on.
+    """Draw a seed's validation rows: places ``[m]`` among ``split.train``, ascending.
 
     Stratified by first grouping and class, like the test rows.
     """
     counts = group_counts(dataset, split.train)
     sizes = largest_remainder(validation_size(len(split.train)), counts)
     chosen = draw_stratified(dataset, split.train, sizes, numpy_stream(split.seed, "validation"))
+    # From rows of the dataset to places; both are ascending.
     return np.searchsorted(split.train, chosen).astype(np.int64)
