@@ -73,7 +73,7 @@ class Tuned(Study):
         yield from raised_losses(self)
 
     def sections(self, report: Report) -> dict[str, Section]:
-        """Place in the report -> the section there: on costs at both settings, and on what was tried.
+        """Place in the report -> the section there: on costs at both settings; on what was tried.
 
         Each is left out where the report has nothing for it.
         """
@@ -97,7 +97,7 @@ def raised_losses(tuned: Tuned) -> Iterator[FindingMessage]:
         if by_loss is None or by_loss.value is None or by_loss.ends is None:
             continue
         # What searching gained in loss, as an interval: where all of it is below 0, the loss is
-        # higher. `ungated` lists the measures that rest on too few test rows.
+        # higher. `ungated` has the measures that no judgement may rest on, and why.
         least, most = by_loss.ends
         if most < 0 and RISK not in gain.overall.ungated and gain.reference not in raised:
             raised.add(gain.reference)
