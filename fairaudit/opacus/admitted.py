@@ -1,4 +1,4 @@
-"""Which layers are known to treat records one by one, looked at in every forward pass.
+"""Which layers are known to treat records one by one, and the check of each forward pass for it.
 
 A model of these layers alone, each of which runs once, keeps the first axis that of the records all
 the way, and keeps nothing of them. Of any other module that is a condition, which its author alone
@@ -179,8 +179,10 @@ def refuse_known(path: str, part: nn.Module) -> None:
     Raises:
         TrainingError: Names it, and what to do.
     """
-    for said, hint in _faults(part):
-        raise TrainingError(f"{place(path, part)} {said}", hint=hint)
+    fault = next(_faults(part), None)
+    if fault is not None:
+        problem, hint = fault
+        raise TrainingError(f"{place(path, part)} {problem}", hint=hint)
 
 
 def _faults(part: nn.Module) -> Iterator[tuple[str, str]]:
@@ -269,7 +271,7 @@ def _inner_parts(model: nn.Module) -> set[int]:
     return inner
 
 
-class Looks:
+class ModelChecks:
     """Checks, before each run of each part of a model, that it still is what was admitted.
 
     Args:
@@ -286,58 +288,58 @@ class Looks:
         self.mode, self.is_chain = mode, is_chain
         self._rest_on = rest_on
         inner = _inner_parts(model)
-        looks = [
-            _Look(self, path, part, is_inner=id(part) in inner)
+        checks = [
+            _PartCheck(self, path, part, is_inner=id(part) in inner)
             for path, part in model.named_modules()
         ]
-        self._handles = [look.begin() for look in looks]
+        self._handles = [check.attach() for check in checks]
 
-    def rest(self, what: str) -> None:
+    def note(self, what: str) -> None:
         """Note that from now on the guarantee rests on ``what``, so that inputs may be any."""
         self.is_chain = False
         self._rest_on(what)
 
     def end(self) -> None:
-        """Remove the looks from the model."""
+        """Remove the checks from the model."""
         for handle in self._handles:
             handle.remove()
 
 
-def nothing(*_: object) -> None:
-    """Do nothing: in a copy or a pickle of the model this hook takes the place of a look."""
+def no_check(*_: object) -> None:
+    """Do nothing: this hook takes the place of a :class:`_PartCheck` in a copy of the model."""
 
 
-class _Look:
+class _PartCheck:
     """Checks one part of a model: a hook that PyTorch calls before the part's forward.
 
     Args:
-        looks: Those of the whole model.
+        checks: Those of the whole model.
         path: Where the part is in the model.
         part: It.
         is_inner: Whether it belongs to one of Opacus' composed layers, which call it rightly.
     """
 
-    def __init__(self, looks: Looks, path: str, part: nn.Module, *, is_inner: bool) -> None:
-        self._looks, self._part = looks, part
+    def __init__(self, checks: ModelChecks, path: str, part: nn.Module, *, is_inner: bool) -> None:
+        self._checks, self._part = checks, part
         self._path = path
         # None: its inputs are not checked.
         self._apart = None if is_inner else ADMITTED.get(type(part))
         self._n_inputs = 3 if type(part) is DPMultiheadAttention else 1  # query, key and value
-        is_ghost = looks.mode == "ghost"
+        is_ghost = checks.mode == "ghost"
         self._takes_rows_alone = is_ghost and type(part) is nn.Linear and is_trained(part)
 
     def __deepcopy__(self, memo: object) -> Callable[..., None]:
         """A copy of the model is not checked."""
-        return nothing
+        return no_check
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[object, ...]]:
-        """A pickled model is not checked.
+        """Pickle :func:`no_check` in its place: a pickled model is not checked.
 
-        ``nothing`` is pickled by a call that gives it, as pickle asks for a callable and arguments.
+        Unpickling calls ``getattr(no_check, "__call__")``, which is that function again.
         """
-        return getattr, (nothing, "__call__")
+        return getattr, (no_check, "__call__")
 
-    def begin(self) -> RemovableHandle:
+    def attach(self) -> RemovableHandle:
         """Register the hook, and note what the part is made of and which hooks it has."""
         handle = self._part.register_forward_pre_hook(self, with_kwargs=True)
         self._noted_content, self._noted_hooks = self._content(), self._hooks()
@@ -377,17 +379,15 @@ class _Look:
         hooks = self._hooks()
         if hooks != self._noted_hooks:
             self._noted_hooks = hooks
-            self._looks.rest(f"the hooks or the replaced forward of {place(self._path, part)}")
+            self._checks.note(f"the hooks or the replaced forward of {place(self._path, part)}")
         if not torch.is_grad_enabled():  # nothing is trained on what it reads
             return
         if self._takes_rows_alone:
             self._refuse_positions(args)
-        if self._apart is not None and self._looks.is_chain:
-            self._look_at_input(part, args, kwargs)
+        if self._apart is not None and self._checks.is_chain:
+            self._check_input(part, args, kwargs)
 
-    def _look_at_input(
-        self, part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
+    def _check_input(self, part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Refuse an input whose first axis the layer would not take for that of the records.
 
         Raises:
@@ -396,7 +396,7 @@ class _Look:
         assert self._apart is not None
         where = place(self._path, part)
         if len(args) != self._n_inputs or kwargs or not all(isinstance(x, Tensor) for x in args):
-            self._looks.rest(f"what {where} is given beside a batch")
+            self._checks.note(f"what {where} is given beside a batch")
         elif not all(self._apart(part, x) for x in args):
             raise TrainingError(
                 f"{where} mixes records: of an input with {args[0].dim()} axes it does not leave "

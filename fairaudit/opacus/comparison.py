@@ -117,7 +117,8 @@ class FirstComparison:
         Raises:
             TrainingError: Outputs or sums differ, or the model fails for a record alone.
         """
-        # Where the model draws, it is tried once more with most of its parts in evaluation mode.
+        # A model that draws random numbers is tried once more, with the user's own modules in
+        # evaluation mode.
         for _ in range(2):
             state = global_state()
             try:
@@ -126,12 +127,12 @@ class FirstComparison:
                 return False
             if state == global_state():
                 break
-            # Dropout in a forward of the user's own asks for the mode of its module. Trained parts
-            # stay in training mode, in which Opacus takes their gradients.
+            # Dropout in a forward of the user's own asks for the mode of its module. Trained
+            # modules stay in training mode, in which alone Opacus takes their gradients.
             for part in model.modules():
                 part.training = part.training and (type(part) in ADMITTED or is_trained(part))
         else:
-            return True  # still it draws: a batch and its records would differ by luck
+            return True  # it still draws: a batch and its records would differ by luck
         is_finite = []  # of each record's output
         for number, place in enumerate(torch.split(places, 1)):
             try:

@@ -215,6 +215,7 @@ class SingleLosses:
         if losses.dim() == 1:
             return losses
         losses = losses.flatten(1)  # [B, numbers of a record]
+        # Of a criterion without reduction a record's numbers are summed, or plainly averaged.
         reduction = self._reduction if criterion.reduction == "none" else criterion.reduction
         if reduction != "mean":
             return losses.sum(1)
@@ -367,7 +368,7 @@ class SingleLosses:
         )
 
 
-class Pass(Protocol):
+class TakePass(Protocol):
     """What ``backward()`` of a loss calls: it hands records' gradients to the model."""
 
     def __call__(self, parts: tuple[Part, ...], *, retain_graph: bool) -> None:
@@ -388,22 +389,22 @@ class BatchLoss(Tensor):
 
     # What PyTorch computes from a loss is of this class, too, and has these defaults: no parts.
     _parts: tuple[Part, ...] = ()
-    _pass: Pass | None = None
+    _take_pass: TakePass | None = None
     # PyTorch's counter of changes in place, ``_version``, as it was when the loss was made.
     _made_version = 0
 
     @classmethod
-    def of(cls, value: Tensor, parts: tuple[Part, ...], hand: Pass | None) -> "BatchLoss":
+    def of(cls, value: Tensor, parts: tuple[Part, ...], take_pass: TakePass | None) -> "BatchLoss":
         """Make a loss of a value and of what ``backward()`` hands on.
 
         Args:
             value: One number, without a graph.
             parts: Outputs and each record's own gradients at them.
-            hand: Called with the parts; None: the outputs had no graph.
+            take_pass: Called with the parts; None: the outputs had no graph.
         """
         loss = value.clone().as_subclass(cls)
-        loss._parts, loss._pass = parts, hand
-        if hand is not None:  # what torch.inference_mode() made has no version
+        loss._parts, loss._take_pass = parts, take_pass
+        if take_pass is not None:  # what torch.inference_mode() made has no version
             loss._made_version = loss._version
         return loss
 
@@ -432,7 +433,7 @@ class BatchLoss(Tensor):
                 "changed, scaled or added to",
                 hint=HOW_TO_ADD,
             )
-        if self._pass is None:
+        if self._take_pass is None:
             raise ConfigError(
                 "the outputs have no graph: nothing can be differentiated",
                 hint="run the model without torch.no_grad(), and hand its outputs to the criterion",
@@ -442,7 +443,7 @@ class BatchLoss(Tensor):
                 "backward() of a private loss takes no gradient, inputs or create_graph",
                 hint=HOW_TO_ADD,
             )
-        self._pass(self._parts, retain_graph=bool(retain_graph))
+        self._take_pass(self._parts, retain_graph=bool(retain_graph))
 
     def mean(self, *args: Any, **kwargs: Any) -> Tensor:  # noqa: ANN401 - as PyTorch's
         """The loss itself: it is one number already, whatever the criterion's reduction."""
@@ -477,11 +478,13 @@ class BatchLoss(Tensor):
                 return total
         if not self._is_whole() or total.dim():
             return total
-        return BatchLoss.of(total.as_subclass(Tensor), parts, self._pass)
+        return BatchLoss.of(total.as_subclass(Tensor), parts, self._take_pass)
 
     def _is_whole(self) -> bool:
         """Whether it is what the criterion gave, or a sum of such losses, and was not changed."""
-        return bool(self._parts) and (self._pass is None or self._version == self._made_version)
+        return bool(self._parts) and (
+            self._take_pass is None or self._version == self._made_version
+        )
 
     __radd__ = __iadd__ = __add__
 
@@ -492,7 +495,7 @@ class RecordCriterion:
     Args:
         losses: Of single records.
         reduction: ``mean`` or ``sum``, of the number that is shown.
-        hand: Hands gradients at outputs to the model.
+        take_pass: Hands gradients at outputs to the model, as :class:`TakePass` says.
         has_put_out: Whether the model put out these outputs, row by row.
         rest_on: Called with what the guarantee rests on beside the model.
         name: The user's criterion, in words.
@@ -503,13 +506,13 @@ class RecordCriterion:
         losses: SingleLosses,
         reduction: str,
         *,
-        hand: Pass,
+        take_pass: TakePass,
         has_put_out: Callable[[Tensor], bool],
         rest_on: Callable[[str], None],
         name: str,
     ) -> None:
         self._losses, self._reduction = losses, reduction
-        self._hand, self._has_put_out, self._rest_on = hand, has_put_out, rest_on
+        self._take_pass, self._has_put_out, self._rest_on = take_pass, has_put_out, rest_on
         self._name = name
         self._note_unknown()
 
@@ -562,4 +565,4 @@ class RecordCriterion:
             return BatchLoss.of(value, ((outputs, outputs),), None)
         if not self._has_put_out(outputs):
             self._rest_on("what the loop makes of the model's outputs before the criterion")
-        return BatchLoss.of(value, ((outputs, gradients),), self._hand)
+        return BatchLoss.of(value, ((outputs, gradients),), self._take_pass)

@@ -53,7 +53,7 @@ class PoissonBatches(Sampler[list[int]]):
     """
 
     # Called when an iteration begins; the optimizer puts its own function here.
-    begun: Callable[[], object] = staticmethod(lambda: None)
+    on_begin: Callable[[], object] = staticmethod(lambda: None)
 
     def __init__(
         self, stream: np.random.Generator, records: int, steps_per_epoch: int, *, ahead: bool
@@ -67,7 +67,7 @@ class PoissonBatches(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         """The record numbers of each batch of one iteration; empty batches are dealt, too."""
-        self.begun()  # the optimizer forgets what is left of an iteration that broke off
+        self.on_begin()  # the optimizer forgets what is left of an iteration that broke off
         for _ in range(self.steps_per_epoch):
             batch = self._sampler.draw()[0].tolist()
             self.dealt.append(len(batch))
@@ -173,7 +173,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         self._is_in_pass = False  # while a pass differentiates the model
         self._device = facts.expected_batch_size.device
         self._batches = batches
-        batches.begun = self._forget
+        batches.on_begin = self._forget
         with working_on(self._device):
             # The rule, with its state and the noise on its query, for one replicate. Where steps
             # have noise, no factor may take a gradient beyond the sensitivity that the rule claims.
@@ -292,7 +292,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         self._sensitivity: Tensor | None = None  # that the rule claims of this step's sum, [1]
         self._records = 0  # of this step's batch so far
         # Records of the backward pass that waits for its step; None: none waits.
-        self._passed: int | None = None
+        self._pass_records: int | None = None
         self._step_skip_queue.clear()
         self._batches.dealt.clear()
         self._model.clear()
@@ -310,7 +310,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             ConfigError: The last pass waits for its step, or a gradient comes from elsewhere.
             TrainingError: Opacus cannot take gradients of some layer.
         """
-        if self._passed is not None:
+        if self._pass_records is not None:
             self._refuse_second()
         self._refuse_hooks()
         has_hooks = any(outputs._backward_hooks for outputs, _ in parts)
@@ -323,7 +323,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             self._is_in_pass = False
             for p in self.params:
                 p.grad = None  # PyTorch's sum, unclipped; a step writes the released gradient
-        self._passed = len(parts[0][0])
+        self._pass_records = len(parts[0][0])
 
     def _refuse_hooks(self) -> None:
         """Refuse hooks on a parameter's gradient: they would be lost, or reach clipped sums.
@@ -332,7 +332,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             ConfigError: A parameter has one.
         """
         for p in self.params:
-            after = p._post_accumulate_grad_hooks or ()  # one is this program's: `arrived`
+            after = p._post_accumulate_grad_hooks or ()  # one is this program's: `on_gradient`
             if p._backward_hooks or len(after) > 1:
                 raise ConfigError(
                     "a parameter has a hook on its gradient, which a private step does not follow",
@@ -343,7 +343,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         """Have the model leave each record's gradient at each parameter, in ``p.grad_sample``."""
         self._model.differentiate(parts, retain_graph=retain_graph)
 
-    def arrived(self) -> None:
+    def on_gradient(self) -> None:
         """Check a gradient that arrived at a trained parameter; a hook at each of them calls it.
 
         Raises:
@@ -352,7 +352,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         """
         if self._is_in_pass:
             return
-        if self._passed is not None:
+        if self._pass_records is not None:
             self._refuse_second()
         raise ConfigError(
             "a gradient that does not come from the criterion of make_private would be lost",
@@ -362,7 +362,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
     def zero_grad(self, set_to_none: bool = False) -> None:
         """Clear the gradients, and drop a pass that waits for its step."""
         super().zero_grad(set_to_none)
-        self._passed = None
+        self._pass_records = None
 
     def _refuse_second(self) -> None:
         """Refuse a backward pass while another waits for its step, and drop the one that waits.
@@ -370,7 +370,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         Raises:
             ConfigError: Always.
         """
-        self._passed = None
+        self._pass_records = None
         raise ConfigError("a second backward pass before a step", hint=HOW_TO_ADD)
 
     def _admit(self, records: int, last: bool) -> None:
@@ -402,7 +402,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         Raises:
             ConfigError: No backward pass waits, or it left no gradient for each record.
         """
-        records, self._passed = self._passed, None
+        records, self._pass_records = self._pass_records, None
         if records is None:
             raise ConfigError(
                 "the loss of a step does not come from the criterion of make_private",
@@ -629,11 +629,11 @@ class GhostOptimizer(RuleOptimizer):
         Raises:
             ConfigError: No backward pass waits.
         """
-        if self._passed is None:
+        if self._pass_records is None:
             raise ConfigError(
                 "a step without factors from a backward pass",
                 hint="call backward() on what make_private's criterion returns, then step()",
             )
-        self._passed = None
+        self._pass_records = None
         self._add(self._pass_sums)
         self._pass_sums = []

@@ -36,7 +36,7 @@ from fairaudit.methods.defaults import PublicSizes, refuse_large_delta
 from fairaudit.methods.gradient import GradientMethod
 from fairaudit.methods.spec import MethodSpec
 from fairaudit.opacus.accountant import Accountant
-from fairaudit.opacus.admitted import Looks, not_admitted, refuse_for_ghost, refuse_known
+from fairaudit.opacus.admitted import ModelChecks, not_admitted, refuse_for_ghost, refuse_known
 from fairaudit.opacus.comparison import FirstComparison
 from fairaudit.opacus.criterion import RecordCriterion, SingleLosses
 from fairaudit.opacus.optimizer import GhostOptimizer, PoissonBatches, RuleOptimizer, Streams
@@ -181,8 +181,8 @@ def make_private(
         accountant=accountant,
         loss_reduction=loss_reduction,
     )
-    looks = Looks(model, grad_sample_mode, accountant.rest_on, is_chain=not conditions)
-    _attach(wrapped, comparison, looks, private, trained)
+    checks = ModelChecks(model, grad_sample_mode, accountant.rest_on, is_chain=not conditions)
+    _attach(wrapped, comparison, checks, private, trained)
     return wrapped, private, _private_criterion(criterion, private, wrapped), poisson_loader
 
 
@@ -260,7 +260,7 @@ def _public_facts(task: Task, dtype: torch.dtype, device: torch.device) -> Publi
 def _attach(
     wrapped: HookedModel | GhostModel,
     comparison: FirstComparison,
-    looks: Looks,
+    checks: ModelChecks,
     private: RuleOptimizer,
     trained: Sequence[nn.Parameter],
 ) -> None:
@@ -271,27 +271,27 @@ def _attach(
     Args:
         wrapped: The model in Opacus' wrapper.
         comparison: Run after each forward pass in training.
-        looks: Hooks that are at the model's parts already.
+        checks: Hooks that are at the model's parts already.
         private: Told of each gradient that arrives at a trained parameter, so that it can refuse
             one that is not of its own backward pass.
         trained: The trained parameters.
     """
     arrivals = [
         parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
-            lambda _: private.arrived()
+            lambda _: private.on_gradient()
         )
         for parameter in trained
     ]
 
     def end() -> None:
-        """Remove the looks, and the hooks at the parameters."""
-        looks.end()
+        """Remove the checks, and the hooks at the parameters."""
+        checks.end()
         for hook in arrivals:
             hook.remove()
 
-    wrapped.ran = comparison
+    wrapped.after_forward = comparison
     wrapped.rest_on = private.accountant.rest_on
-    wrapped.end = end
+    wrapped.on_end = end
 
 
 def _private_criterion(
@@ -303,7 +303,7 @@ def _private_criterion(
     return RecordCriterion(
         SingleLosses(criterion, private.loss_reduction),
         private.loss_reduction,
-        hand=private.take_pass,
+        take_pass=private.take_pass,
         has_put_out=wrapped.has_put_out,
         rest_on=private.accountant.rest_on,
         name=f"the criterion {getattr(criterion, '__name__', type(criterion).__name__)}",

@@ -105,9 +105,11 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
     }
     # `make_private` puts functions in the place of these three.
     # Called after each call of the model in training: with what it put out and its arguments.
-    ran: Callable[[Any, tuple[Any, ...], dict[str, Any]], None] = staticmethod(lambda *_: None)
+    after_forward: Callable[[Any, tuple[Any, ...], dict[str, Any]], None] = staticmethod(
+        lambda *_: None
+    )
     rest_on: Callable[[str], None] = staticmethod(lambda _: None)  # as of the accountant
-    end: Callable[[], None] = staticmethod(lambda: None)  # called when hooks are removed
+    on_end: Callable[[], None] = staticmethod(lambda: None)  # called when hooks are removed
 
     def __init__(self, model: nn.Module, *, functorch: bool = False) -> None:
         for layer in model.modules():
@@ -124,7 +126,9 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
 
     def __getstate__(self) -> dict[str, Any]:
         """The state of a copy or a pickle: without graphs and without ties to this training."""
-        state = {k: v for k, v in vars(self).items() if k not in ("ran", "rest_on", "end")}
+        state = {
+            k: v for k, v in vars(self).items() if k not in ("after_forward", "rest_on", "on_end")
+        }
         return {**state, "_put_out": []}
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the user's model
@@ -145,7 +149,7 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
             if is_empty:
                 out = mapped(out, lambda x: x[:0] if x.dim() else x)
             elif is_training:
-                self.ran(out, args, kwargs)
+                self.after_forward(out, args, kwargs)
         except RuntimeError as error:
             self.clear()  # of layers that ran before one failed
             if "is being modified inplace" in str(error):
@@ -209,7 +213,7 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
     def remove_hooks(self) -> None:
         """Remove Opacus' hooks, and those of this program."""
         super().remove_hooks()
-        self.end()
+        self.on_end()
 
     def differentiate(self, parts: Sequence[Part], *, retain_graph: bool) -> None:
         """Run one backward pass from records' own gradients at outputs.

@@ -97,7 +97,7 @@ def side_plans_of(
         config=plan.config,
         arms=tuple(arm for arm in whole.arms if arm.key in keys),
         jobs=tuple(job for job in whole.jobs if job.arm in keys),
-        notices=(),
+        notices=(),  # the audit joins those of side plans to its own, and would tell them twice
         training=whole.training.model_copy(update={"epsilon_if_all_released": None}),
     )
     return {DEFAULT: default}

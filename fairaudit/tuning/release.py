@@ -99,6 +99,7 @@ def released_score(
     rows = prepared.encoded.split.train[division.validation]
     groups = prepared.dataset.groupings[0].groups[rows]
     correct = is_right(model, prepared, division.validation)
+    # [1, Q]; from the operating system, so the seed 0 is not read.
     noise = noise_stream(0, "query", "score", 1).fill(
         torch.empty(1, rule.counts, dtype=torch.float64)
     )
