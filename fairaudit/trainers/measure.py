@@ -108,15 +108,15 @@ def _is_reordered(
     """
     seeds = sorted(by_seed.keys() & references.keys())
     for seed in seeds:
-        ours = _confusion(by_seed[seed], dataset)
-        theirs = _confusion(references[seed], dataset)
+        of_arm = _confusion(by_seed[seed], dataset)
+        of_reference = _confusion(references[seed], dataset)
         # The order of the classes under which most rows would be right.
-        predicted, true = linear_sum_assignment(ours, maximize=True)
+        predicted, true = linear_sum_assignment(of_arm, maximize=True)
         # Accuracies: in that order, of the largest class for every row, and what is required.
-        reordered, largest = ours[predicted, true].sum(), ours.sum(0).max()
-        half_way = (np.trace(theirs) + largest) / 2
+        reordered, largest = of_arm[predicted, true].sum(), of_arm.sum(0).max()
+        half_way = (np.trace(of_reference) + largest) / 2
         is_good_reordered = reordered >= half_way and reordered > largest
-        is_good_as_it_is = np.trace(ours) >= largest
+        is_good_as_it_is = np.trace(of_arm) >= largest
         if is_good_as_it_is or not is_good_reordered:
             return False
     return bool(seeds)
