@@ -23,7 +23,7 @@ NORM_GUARD = 1.0 + 1e-5
 LARGEST_SHARE = 1.0 + 1e-6
 
 
-def numbers(values: object, shape: Sequence[int | None], like: Tensor, what: str) -> Tensor:
+def numbers(values: object, shape: Sequence[int | None], like: Tensor, name: str) -> Tensor:
     """A copy of what a part of the step hands over, as a plain tensor of real numbers.
 
     The copy shares no memory with the part, and its operations are PyTorch's own: a subclass of
@@ -33,7 +33,7 @@ def numbers(values: object, shape: Sequence[int | None], like: Tensor, what: str
         values: What the part returned.
         shape: That it must have, None for an axis of any length; nothing is broadcast.
         like: Gives the copy's device, and its type unless it is of whole numbers itself.
-        what: Names it in an error, as "the query 'count'".
+        name: What it is, for an error, as "the query 'count'".
 
     Raises:
         PrivacyError: It is no dense tensor of real numbers of that shape.
@@ -41,26 +41,27 @@ def numbers(values: object, shape: Sequence[int | None], like: Tensor, what: str
     plain: object = values
     try:
         if type(values) is not Tensor and isinstance(values, Tensor):
+            # Read as a plain Tensor, past what the subclass makes of operations.
             with torch._C.DisableTorchFunctionSubclass():
                 plain = values.as_subclass(Tensor)
         if isinstance(plain, Tensor) and _fits(plain, shape):
             return _copied(plain, like)
     except Exception as error:  # sparse, without storage, or of operations of its own
         raise PrivacyError(
-            f"{what} cannot be read: {said(error)}", hint="return a dense tensor"
+            f"{name} cannot be read: {said(error)}", hint="return a dense tensor"
         ) from error
     kind = type(values).__name__
     if isinstance(plain, Tensor):
         kind = f"{list(plain.shape)} of {str(plain.dtype).removeprefix('torch.')}"
     wanted = ", ".join("any" if length is None else f"{length}" for length in shape)
     raise PrivacyError(
-        f"{what} is {kind}, where real numbers [{wanted}] belong",
+        f"{name} is {kind}, where real numbers [{wanted}] belong",
         hint="one number or row for each record of each replicate; nothing is broadcast",
     )
 
 
 def _fits(values: Tensor, shape: Sequence[int | None]) -> bool:
-    """Whether a tensor has that shape, and real numbers in it."""
+    """Whether a tensor has real numbers in it and that shape; None is an axis of any length."""
     if values.is_complex():
         return False
     if values.shape == shape:

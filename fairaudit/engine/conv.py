@@ -34,12 +34,12 @@ class Window:
 
 def positions(image: Shape, window: Window) -> tuple[int, int]:
     """How many windows fit into an image (H, W, C): (down, across), an output's (Ho, Wo)."""
-    spots = []
+    counts = []
     for axis in (0, 1):
-        reach = window.dilation[axis] * (window.kernel[axis] - 1)
-        room = image[axis] + 2 * window.padding[axis] - reach - 1
-        spots.append(room // window.stride[axis] + 1)
-    return spots[0], spots[1]
+        length = window.dilation[axis] * (window.kernel[axis] - 1) + 1  # of the window in the image
+        room = image[axis] + 2 * window.padding[axis] - length
+        counts.append(room // window.stride[axis] + 1)
+    return counts[0], counts[1]
 
 
 class Conv(Materialised):
@@ -103,12 +103,12 @@ class Conv(Materialised):
                 _channels_first(deltas),
                 _channels_first(images),
                 weight,
-                [self.outputs],
+                [self.outputs],  # the bias's shape
                 *self.options,
-                False,
-                [0, 0],
-                1,
-                [True, False, False],
+                False,  # not transposed
+                [0, 0],  # output padding, of transposed ones only
+                1,  # groups
+                [True, False, False],  # the input's gradient alone, not the weight's or the bias's
             )
             gradients.append(gradient)
         return _together(gradients, x)
@@ -135,11 +135,14 @@ class Conv(Materialised):
     def _products(self, x: Tensor, delta: Tensor) -> Tensor:
         """Each record's gradient in the weight, [B, kh kw C O], piece by piece.
 
+        A record's is the product of its windows, laid out as rows [kh kw C, Ho Wo], with its output
+        gradients [Ho Wo, O].
+
         Args:
             x: Images [B, H, W, C].
             delta: Output gradients [B, Ho, Wo, O].
         """
-        (below, right) = self.window.padding
+        (pad_height, pad_width) = self.window.padding
         spots = math.prod(self.spots)
         size = math.prod(self._size)
         out = x.new_empty(len(x), size * self.outputs)
@@ -154,8 +157,8 @@ class Conv(Materialised):
         for start in range(0, len(x), at_once or 1):  # 0 at once: an empty batch
             images = x[start : start + at_once]
             n = len(images)
-            if below or right:
-                images = F.pad(images, (0, 0, right, right, below, below))
+            if pad_height or pad_width:  # F.pad takes the last axis first: channels, width, height
+                images = F.pad(images, (0, 0, pad_width, pad_width, pad_height, pad_height))
             windows[:n].copy_(self._windows(images, windows[:n]))
             if self._is_turned:
                 rows = windows[:n].view(n, size, spots)
@@ -168,7 +171,8 @@ class Conv(Materialised):
     def _windows(self, x: Tensor, like: Tensor) -> Tensor:
         """The windows of padded images [B, H, W, C], as a view that copies nothing.
 
-        Its shape is that of ``like``: [B, Ho, Wo, kh, kw, C], or turned [B, kh, kw, C, Ho, Wo].
+        A step inside a window goes on by the dilation, a step to the next window by the stride. The
+        shape is that of ``like``: [B, Ho, Wo, kh, kw, C], or turned [B, kh, kw, C, Ho, Wo].
         """
         by_record, by_row, by_column, by_channel = x.stride()
         (down, across) = self.window.stride

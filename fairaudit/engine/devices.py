@@ -62,12 +62,12 @@ def on_cpu(value: Value) -> Value:
         moved = value.cpu()
     elif isinstance(value, dict):
         moved = {key: on_cpu(item) for key, item in value.items()}
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):  # a NamedTuple
         moved = type(value)(*map(on_cpu, value))
     elif isinstance(value, tuple | list):
         moved = type(value)(map(on_cpu, value))
     elif is_dataclass(value) and not isinstance(value, type):
-        moved = replace(
-            value, **{f.name: on_cpu(getattr(value, f.name)) for f in fields(value) if f.init}
-        )
+        # Fields that are not given to the constructor are computed anew by it.
+        given = [field.name for field in fields(value) if field.init]
+        moved = replace(value, **{name: on_cpu(getattr(value, name)) for name in given})
     return cast(Value, moved)

@@ -556,7 +556,7 @@ def _embedding(
     rows = F.embedding(words, weight, None, max_norm, norm_type, scale_grad_by_freq)
     if padding_idx is None:
         return rows
-    is_padding = words == padding_idx % len(weight)
+    is_padding = words == padding_idx % len(weight)  # a negative index counts from the end
     return torch.where(is_padding.unsqueeze(-1), rows.detach(), rows)
 
 

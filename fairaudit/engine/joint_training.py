@@ -65,12 +65,11 @@ def joined(trainings: Sequence[Training]) -> Training | None:
         return None
     if release is None:
         return None
-    streams = [stream for training in trainings for stream in training.sampler.streams]
-    rates = [
-        [training.optimizer.learning_rate]
-        for training in trainings
-        for _ in training.sampler.streams
-    ]
+    streams, rates = [], []  # of each replicate; rates are to be a column [R, 1]
+    for training in trainings:
+        for stream in training.sampler.streams:
+            streams.append(stream)
+            rates.append([training.optimizer.learning_rate])
     expected = torch.cat([training.facts.expected_batch_size for training in trainings])
     return replace(
         first,

@@ -73,7 +73,10 @@ class Elementwise(Layer):
         return gradient
 
     def backward_(self, y: Tensor, delta: Tensor) -> Tensor:
-        """The same as ``backward``, written over ``delta``; the input is not needed."""
+        """The same as ``backward``, written over ``delta``; the input is not needed.
+
+        ``grad_input`` is the form of PyTorch's operator that writes into a given tensor.
+        """
         gradient: Tensor = self._derivative.grad_input(delta, y, *self._constants, grad_input=delta)
         return gradient
 
@@ -132,9 +135,13 @@ class Materialised(Parametric):
     def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
         """Write, or add, the weighted sum of the book's gradients: one product per parameter."""
         row = weights.mT
-        product = torch.mm if len(parts[0]) == 1 else torch.bmm
+        product = torch.mm if len(parts[0]) == 1 else torch.bmm  # by the number of replicates
         for part, gradients in zip(parts, book, strict=True):
-            (part.add_ if add else part.copy_)(product(row, gradients).view(part.shape))
+            total = product(row, gradients).view(part.shape)
+            if add:
+                part.add_(total)
+            else:
+                part.copy_(total)
 
 
 def as_batch(images: Tensor) -> Tensor:

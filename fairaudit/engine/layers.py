@@ -45,7 +45,7 @@ def unsupported(module: nn.Module, detail: str = "") -> TrainingError:
 
 
 def _pair(module: nn.Module, value: object) -> tuple[int, int]:
-    """A module's option as (height, width); one number is taken for both.
+    """An option of a layer, as its stride, as (height, width); one number is taken for both.
 
     Raises:
         TrainingError: It is neither a whole number nor two of them.
@@ -135,10 +135,11 @@ class _Chain:
         )
         padding = (0, 0) if module.padding == "valid" else module.padding
         if padding == "same":
-            reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
-            if any(r % 2 for r in reach):
+            # Numbers of padding that keep an image's size, over both sides together.
+            both_sides = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+            if any(number % 2 for number in both_sides):
                 raise unsupported(module, "with padding='same' and an even kernel")
-            padding = (reach[0] // 2, reach[1] // 2)
+            padding = (both_sides[0] // 2, both_sides[1] // 2)
         window = Window(kernel, stride, _pair(module, padding), dilation)
         outputs = module.out_channels
         size = (outputs, module.in_channels, *kernel)
@@ -155,7 +156,11 @@ class _Chain:
         self.add(GroupNorm(self.theta, self.start, image, module.num_groups, module.eps), image)
 
     def layer_norm(self, module: nn.LayerNorm) -> None:
-        """Bind a normalisation over all numbers of a record, a row or an image."""
+        """Bind a normalisation over all numbers of a record, a row or an image.
+
+        One over the last axes alone is refused, and so is one of a flattened image of several
+        channels, whose numbers the engine keeps in another order.
+        """
         # (H, W, C) -> (C, H, W), as a module's normalized_shape has it; a row (d,) stays (d,).
         channels_first = self.shape if self.shape is None else (*self.shape[2:], *self.shape[:2])
         if not module.elementwise_affine or module.bias is None:
@@ -183,10 +188,12 @@ class _Chain:
         if isinstance(module, nn.MaxPool2d) and module.return_indices:
             raise unsupported(module, "with return_indices=True")
         layer = Pooling(module)
+        # One image without numbers is pooled, for the shape of the result alone.
         pooled = layer.forward(self.theta.new_empty(1, *image, device="meta"))
         self.add(layer, tuple(pooled.shape[1:]))
 
 
+# How a module of each type is bound: called with the chain and the module.
 _TABLE: dict[type[nn.Module], Callable[..., None]] = {
     nn.Linear: _Chain.linear,
     nn.Conv2d: _Chain.conv,

@@ -106,15 +106,22 @@ class Asking(Generic[S]):
         for start in range(0, count, at_once):
             piece = slice(start, start + at_once)
             some = records.some(piece)
-            is_there = None if present is None else present[:, piece]
+            some_present = None if present is None else present[:, piece]
             rows = self.part.rows(self.state, some)
-            part = self._sum(rows, some.logits, some.group, is_there)
-            total = part if total is None else total.add_(part)
-        assert total is not None, "there is a record"
+            some_sum = self._sum(rows, some.logits, some.group, some_present)
+            total = some_sum if total is None else total.add_(some_sum)
+        assert total is not None, "count > at_once, so there is a record"
         return total
 
     def _sum(self, rows: object, like: Tensor, group: Tensor, present: Tensor | None) -> Tensor:
-        """The sum of a query's rows, [R, Q], each held to norm 1; padding adds nothing."""
+        """The sum of a query's rows, [R, Q], each held to norm 1; padding adds nothing.
+
+        Args:
+            rows: What the part returned: refused unless they are real numbers [R, B, Q].
+            like: Gives the sum's device and type.
+            group: [R, B], read for its shape.
+            present: False for padding, [R, B]; None where nothing is padded.
+        """
         query = numbers(rows, (*group.shape, None), like, f"the query {self.part.query_name!r}")
         if self.is_limited:
             query = limited_rows(query)
@@ -170,7 +177,7 @@ def records_for(objective: Objective[Any], batch: Batch, logits: Tensor) -> Step
     if objective.reads_inputs:
         inputs = batch.inputs.clone()
     else:
-        inputs = batch.inputs[..., :0]
+        inputs = batch.inputs[..., :0]  # no numbers, so that none can be read
     return StepRecords(inputs, logits, batch.targets, batch.group)
 
 
@@ -321,7 +328,8 @@ class Loop:
         rule = self.rule
         batch = self.pool.gather(*training.sampler.draw())
         asks = objective.multiplier is not None
-        # A query reads the logits before the backward pass, which would clean them otherwise.
+        # Records that are not finite count as zero (rule R6). The backward pass sees to that, but
+        # an objective's query reads the logits before it, so they are cleaned now.
         logits = self.tape.forward(batch.inputs, batch.norms, clean=asks)
         group = self._with_axis(batch.group)
         records = records_for(training.objective, batch, logits)
@@ -373,9 +381,8 @@ class Loop:
             targets=self._with_axis(batch.targets),
             norms=norms,
             scale=scale,
-            unclipped=training.rule.scale(  # the factor of a zero gradient
-                self.rule.released, torch.zeros_like(norms), group
-            ),
+            # The factor of a gradient that is too short to be clipped: of norm 0.
+            unclipped=training.rule.scale(self.rule.released, torch.zeros_like(norms), group),
             group=group,
             index=self._with_axis(batch.records),
             present=batch.present,
@@ -410,7 +417,10 @@ class Loop:
         """The sums named by the release's ``rows``, [R, P] each, in the tape's own memory."""
         weights = []
         for row in self.training.release.rows:
-            weights.append(scale if row is GradientSum.CLIPPED else torch.ones_like(scale))
+            if row is GradientSum.CLIPPED:
+                weights.append(scale)
+            else:
+                weights.append(torch.ones_like(scale))
         return self.tape.sums(weights)
 
     def _close(self, sums: list[Tensor], sensitivity: Tensor, batch: Batch) -> Tensor:
@@ -426,6 +436,7 @@ class Loop:
         present = torch.ones(group.shape)
         if batch.present is not None:
             present = batch.present.to(torch.float32)
-        groups = torch.zeros(len(group), self.pool.n_groups).scatter_add_(1, group, present)
-        realised = Realised(groups.sum(1), groups, training.rule.describe(self.rule.released))
+        # How many records of each group are present, [R, K].
+        counts = torch.zeros(len(group), self.pool.n_groups).scatter_add_(1, group, present)
+        realised = Realised(counts.sum(1), counts, training.rule.describe(self.rule.released))
         return training.release(sums, sensitivity, training.facts, realised)

@@ -106,10 +106,10 @@ class Network(Stacked):
         # parameters may: nothing reads that layer's output again.
         self._overwrites: list[bool] = []
         floats = 0
-        follows = False  # a layer with parameters
+        follows_parametric = False
         for layer in self.layers:
-            self._overwrites.append(follows and isinstance(layer, Elementwise))
-            follows = isinstance(layer, Parametric)
+            self._overwrites.append(follows_parametric and isinstance(layer, Elementwise))
+            follows_parametric = isinstance(layer, Parametric)
             if isinstance(layer, Parametric):
                 floats += layer.floats_per_record
         self.bytes_per_record = 4 * self.replicates * floats  # of activations and their gradients
@@ -119,11 +119,14 @@ class Network(Stacked):
 
         Where an activation follows a layer with parameters, it overwrites that layer's output.
         """
-        books = [x]
-        for layer, over in zip(self.layers, self._overwrites, strict=True):
-            x = layer.forward_(x) if over and isinstance(layer, Elementwise) else layer.forward(x)
-            books.append(x)
-        return books
+        activations = [x]
+        for layer, overwrites in zip(self.layers, self._overwrites, strict=True):
+            if overwrites and isinstance(layer, Elementwise):
+                x = layer.forward_(x)
+            else:
+                x = layer.forward(x)
+            activations.append(x)
+        return activations
 
     def logits(self, x: Tensor) -> Tensor:
         """The logits alone, [(R,) B, Y], of inputs ``x``; nothing is overwritten."""
@@ -168,7 +171,7 @@ class Tape(GradientTape):
         for index, layer in enumerate(network.layers):
             if isinstance(layer, Parametric):
                 parametric[index] = layer
-        self.first = min(parametric)
+        self.first = min(parametric)  # index of the first layer with parameters
         self.last = max(parametric)
         self.bytes_per_record = network.bytes_per_record
         fitting = max(1, CHUNK_BYTES // self.bytes_per_record)
@@ -243,6 +246,7 @@ class Tape(GradientTape):
         whole = len(self.chunks) == 1
         for number, chunk in enumerate(self.chunks):
             books = chunk.books or self._walk(chunk)[0]
+            # There may be fewer rows of weights than the tape has memory for.
             for row, targets in zip(weights, self._targets, strict=False):
                 piece = row if whole else row[:, chunk.rows]
                 column = piece.view(-1, 1) if self.single else piece.unsqueeze(-1)

@@ -63,9 +63,9 @@ class Adam(Optimizer):
     """Adam with the usual constants (0.9, 0.999, 1e-8) and bias correction."""
 
     is_proportional = False
-    decay = 0.9
-    square_decay = 0.999
-    floor = 1e-8
+    decay = 0.9  # of the running mean of gradients, beta_1
+    square_decay = 0.999  # of that of their squares, beta_2
+    floor = 1e-8  # added to the root mean square
 
     def __init__(self, learning_rate: float | Tensor) -> None:
         super().__init__(learning_rate)
@@ -83,13 +83,14 @@ class Adam(Optimizer):
         self._square.mul_(self.square_decay).addcmul_(
             gradient, gradient, value=1 - self.square_decay
         )
-        unbias = 1 - self.square_decay**self._steps
-        scale = (self._square / unbias).sqrt_().add_(self.floor)
-        size = 1 - self.decay**self._steps  # corrects the mean's bias towards 0
+        # Running means start at 0; what they are divided by corrects their bias towards it.
+        square_weight = 1 - self.square_decay**self._steps
+        mean_weight = 1 - self.decay**self._steps
+        root = (self._square / square_weight).sqrt_().add_(self.floor)
         if isinstance(self.learning_rate, Tensor):
-            theta.addcdiv_(self._mean * self.learning_rate, scale, value=-1.0 / size)
+            theta.addcdiv_(self._mean * self.learning_rate, root, value=-1.0 / mean_weight)
         else:
-            theta.addcdiv_(self._mean, scale, value=-self.learning_rate / size)
+            theta.addcdiv_(self._mean, root, value=-self.learning_rate / mean_weight)
 
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {

@@ -138,7 +138,7 @@ class TrainingPool:
         copied; ``Rows`` are shared with this pool and read at those places alone.
         """
         part = copy.copy(self)
-        rows = torch.cat([places, places.new_tensor([self.n_records])])
+        rows = torch.cat([places, places.new_tensor([self.n_records])])  # and the null record
         part.n_records = len(places)
         part._table = self._table[rows]
         part.labels = self.labels[rows]
@@ -163,7 +163,7 @@ class TrainingPool:
         index = index.to(self.device)
         if present is not None:
             present = present.to(self.device)
-        if index.dim() == 1:
+        if index.dim() == 1:  # one replicate: no view has to be made
             rows = self._table.index_select(0, index)
             group = self.groups.index_select(0, index)
         else:

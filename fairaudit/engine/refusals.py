@@ -91,7 +91,11 @@ def _is_empty(layer: nn.Module) -> bool:
 
 
 def _has_hook(name: str) -> Callable[[nn.Module], bool]:
-    """Whether a class of that name, or a base of it, computes the layer's weight beforehand."""
+    """A test of a layer: whether it has a hook of that class, which sets its weight beforehand.
+
+    The class is found by its name among the bases of the type of each hook that runs before
+    ``forward``.
+    """
 
     def matches(layer: nn.Module) -> bool:
         hooks = layer._forward_pre_hooks.values()
@@ -252,9 +256,10 @@ def set_mode(module: nn.Module, *, training: bool) -> nn.Module:
     Raises:
         TrainingError: As it trains, it has a layer that :func:`refuse_unprivate` refuses.
     """
-    kinds = (_BatchNorm, _InstanceNorm)
-    layers = [layer for layer in module.modules() if isinstance(layer, kinds)]
+    normalisations = (_BatchNorm, _InstanceNorm)
+    layers = [layer for layer in module.modules() if isinstance(layer, normalisations)]
     fixed = [layer for layer in layers if not layer.training]
+    # All layers are set to train and the fixed ones back, so that the others are refused.
     module.train()
     for layer in fixed:
         layer.eval()
@@ -265,6 +270,7 @@ def set_mode(module: nn.Module, *, training: bool) -> nn.Module:
 def explained(error: BaseException) -> TrainingError | None:
     """The error of a model whose code raised ``error``, if that is of a known kind; else None."""
     frames = traceback.extract_tb(error.__traceback__)
+    # as_posix: the marks of files have "/" on every system.
     functions = [f"{frame.name} {Path(frame.filename).as_posix()}" for frame in frames]
     texts = [str(error), *functions]
     layer = _layer_of(error)
@@ -279,8 +285,8 @@ def explained(error: BaseException) -> TrainingError | None:
 
 def place_of(error: BaseException) -> str:
     """Where in the user's code an error was raised, as " (nets.py, line 3)"; "" if nowhere."""
-    own = Path(__file__).parents[1]
-    libraries = (own, Path(torch.__file__).parent)
+    package = Path(__file__).parents[1]  # fairaudit itself
+    libraries = (package, Path(torch.__file__).parent)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
         if path.is_file() and not any(path.is_relative_to(library) for library in libraries):
@@ -291,7 +297,7 @@ def place_of(error: BaseException) -> str:
 def _layer_of(error: BaseException) -> nn.Module | None:
     """The innermost module whose code raised the error."""
     layer = None
-    for frame, _ in traceback.walk_tb(error.__traceback__):
+    for frame, _ in traceback.walk_tb(error.__traceback__):  # outermost call first
         owner = frame.f_locals.get("self")
         if isinstance(owner, nn.Module):
             layer = owner

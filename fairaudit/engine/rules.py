@@ -83,22 +83,20 @@ class StepRecords(NamedTuple):
 def leaves(state: object) -> list[object]:
     """The tensors and numbers that a part's state is made of, in their order; none for None.
 
-    So that checks of a method can compare states of any type.
+    Dataclasses, dicts, tuples and lists are taken apart, nested ones as well, so that checks of a
+    method can compare states of any type.
     """
     if state is None:
         return []
     if is_dataclass(state) and not isinstance(state, type):
-        parts = [getattr(state, part.name) for part in fields(state)]
+        entries = [getattr(state, entry.name) for entry in fields(state)]
     elif isinstance(state, dict):
-        parts = list(state.values())
+        entries = list(state.values())
     elif isinstance(state, tuple | list):
-        parts = list(state)
+        entries = list(state)
     else:
         return [state]
-    tensors = []
-    for part in parts:
-        tensors += leaves(part)
-    return tensors
+    return [leaf for entry in entries for leaf in leaves(entry)]
 
 
 class SideQuery(ABC, Generic[State]):
@@ -130,17 +128,16 @@ class SideQuery(ABC, Generic[State]):
             return None
         import torch
 
-        unlike = {}
-        for number in fields(self):
-            values = [getattr(part, number.name) for part in (self, *others)]
-            for value in values:
-                if not isinstance(value, int | float):
-                    return None
+        different = {}
+        for setting in fields(self):
+            values = [getattr(part, setting.name) for part in (self, *others)]
+            if not all(isinstance(value, int | float) for value in values):
+                return None
             if len(set(values)) > 1:
-                unlike[number.name] = torch.tensor(values)
-        if not unlike.keys() <= self.per_replicate:
+                different[setting.name] = torch.tensor(values)
+        if not different.keys() <= self.per_replicate:
             return None
-        return replace(self, **unlike)
+        return replace(self, **different)
 
     @abstractmethod
     def init(self, replicates: int, facts: PublicFacts) -> State:
@@ -236,10 +233,10 @@ class Erm(Objective[None]):
 
         if logits.shape[-1] == 2:
             # The softmax of two is a sigmoid of their difference, which costs a fraction of ATen's
-            # softmax over two columns.
+            # softmax over two columns. Of one-hot targets the first entry is minus the second.
             first, second = logits.unbind(-1)
-            error = torch.sub(second, first).sigmoid_().sub_(targets.select(-1, 1))
-            return torch.stack((error.neg(), error), -1)
+            of_second = torch.sub(second, first).sigmoid_().sub_(targets.select(-1, 1))
+            return torch.stack((of_second.neg(), of_second), -1)
         return torch.softmax(logits, -1).sub_(targets)
 
 
@@ -284,12 +281,14 @@ class ClippingRule(SideQuery[State]):
     def step_factor(self, released: State, facts: PublicFacts) -> Tensor:
         """The factor, [R], by which the rule lengthens or shortens this step as a whole.
 
-        It tells a rule's effect on the step size from its clipping: a training by plain SGD with
-        these factors takes equally long steps. By default it is the factor of a gradient too short
-        to be clipped, the mean over groups; not finite where no gradient is too short.
+        Diagnostics separate a rule's effect on the step size from its clipping by it: a training by
+        plain SGD with these factors takes equally long steps. By default it is the factor of a
+        gradient too short to be clipped, one of norm 0, as the mean over groups; not finite where
+        every gradient is rescaled.
         """
         import torch
 
+        # One made-up record of each group, whose gradient has norm 0.
         shape = (len(facts.expected_batch_size), facts.n_groups)
         norms = facts.expected_batch_size.new_zeros(shape)
         group = torch.arange(facts.n_groups, device=norms.device).expand(shape)

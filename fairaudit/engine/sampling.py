@@ -18,23 +18,24 @@ def poisson_positions(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """One epoch of batches: ``steps_per_epoch`` rounds of a coin of 1/steps_per_epoch per record.
 
-    The coins of all rounds form one Bernoulli sequence of ``records * steps_per_epoch`` positions;
-    the gaps between its successes are geometric, so only successes are drawn. Exact, not an
-    approximation, and independent of how many successes there are.
+    The coins of all rounds form one Bernoulli sequence of ``records * steps_per_epoch`` positions,
+    that of record i in round t being ``t * records + i``. The gaps between its successes are
+    geometric, so only successes are drawn. This is exact, not an approximation.
 
     Returns:
         (drawn, cuts): the batch of round t is ``drawn[cuts[t]:cuts[t + 1]]``, record numbers in
         ascending order, each at most once; ``cuts`` has ``steps_per_epoch + 1`` entries.
     """
     total = records * steps_per_epoch
-    if steps_per_epoch == 1:
+    if steps_per_epoch == 1:  # every coin is a success
         return np.arange(records, dtype=np.int64), np.array([0, records], dtype=np.int64)
-    # An exponential of this rate, cut to a whole number, is geometric with chance 1 / steps.
+    # An exponential of this rate, cut to a whole number, is geometric with chance 1 / steps: it
+    # counts the failures before a success.
     rate = -np.log1p(-1.0 / steps_per_epoch)
     # About ``records`` successes are expected: so many gaps nearly always pass the end at once.
     size = int(records + 6 * records**0.5) + 16
     parts: list[NDArray[np.int64]] = []
-    last = -1
+    last = -1  # position of the last success; before the first position there is none
     while last < total:
         gaps = (rng.standard_exponential(size) / rate).astype(np.int64) + 1
         positions = np.cumsum(gaps) + last
@@ -42,8 +43,9 @@ def poisson_positions(
         last = int(positions[-1])
     hits = np.concatenate(parts)
     cuts = np.searchsorted(hits, np.arange(steps_per_epoch + 1) * records)
-    hits = hits[: cuts[-1]]
-    return hits - np.repeat(np.arange(steps_per_epoch) * records, np.diff(cuts)), cuts
+    hits = hits[: cuts[-1]]  # those at or beyond the last position are dropped
+    starts = np.repeat(np.arange(steps_per_epoch) * records, np.diff(cuts))  # of each hit's round
+    return hits - starts, cuts
 
 
 class PoissonSampler:

@@ -139,10 +139,10 @@ class _Normalise(Materialised):
     def __init__(self, theta: Tensor, start: int, shape: Shape, size: int, eps: float) -> None:
         self.floats_per_record = 2 * math.prod(shape)
         self.start = start
-        self.split = start + size
+        self.split = start + size  # where w ends and b begins
         self.end = start + 2 * size
         self.eps = eps
-        # [...] for one replicate, [R, 1, ...] for several: to be multiplied with [(R,) B, ...].
+        # w and b as [...] for one replicate, [R, 1, ...] for several, to go with [(R,) B, ...].
         scale, shift = self.parts(theta)
         single = len(theta) == 1
         self.scale = scale[0] if single else scale.unsqueeze(1)
@@ -150,7 +150,10 @@ class _Normalise(Materialised):
 
     @abstractmethod
     def stored(self, values: Tensor) -> Tensor:
-        """A view of w or b, [R, size], that broadcasts to records: [R, *shape] or [R, 1, 1, C]."""
+        """A view of w or b, stored as [R, size], that broadcasts to records.
+
+        It is [R, *shape], or [R, 1, 1, C] for one number a channel.
+        """
 
     @abstractmethod
     def cut(self, x: Tensor) -> Tensor:
@@ -162,38 +165,38 @@ class _Normalise(Materialised):
 
     def forward(self, x: Tensor) -> Tensor:
         """The normalised records, in the shape of ``x``."""
-        standard = self._standard(x)[0]
-        return torch.addcmul(self.shift, standard, self.scale)
+        standardised, _ = self._standardised(x)
+        return torch.addcmul(self.shift, standardised, self.scale)
 
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
         """Gradient at the input, ``[(R,) B, ...]``.
 
-        It is delta w less its mean and its projection on the standardised input, over the standard
-        deviation, in each part of a record.
+        In each part of a record, with g = delta w and z the standardised input, it is
+        ``(g - mean(g) - z mean(g z)) / sd``: both g's mean and its projection on z are taken out.
         """
-        standard, rate = self._standard(x)
-        inner = self.cut((delta * self.scale).contiguous())
-        along = self.cut(standard)
-        mean = inner.mean((-3, -1), keepdim=True)
-        slope = (inner * along).mean((-3, -1), keepdim=True)
-        return ((inner - mean - along * slope) * rate).view(x.shape)
+        standardised, inverse_sd = self._standardised(x)
+        g = self.cut((delta * self.scale).contiguous())
+        z = self.cut(standardised)
+        mean = g.mean((-3, -1), keepdim=True)
+        projection = (g * z).mean((-3, -1), keepdim=True)
+        return ((g - mean - z * projection) * inverse_sd).view(x.shape)
 
-    def _standard(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def _standardised(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """(standardised input ``(x - mean) / sd`` in the shape of ``x``, 1 / sd of each part).
 
-        The latter is [(R,) B, 1, parts, 1].
+        The latter is [(R,) B, 1, parts, 1]; sd is sqrt(variance + eps).
         """
         pieces = self.cut(x.contiguous())
         centred = pieces - pieces.mean((-3, -1), keepdim=True)
         variance = centred.square().mean((-3, -1), keepdim=True)
-        rate = variance.add_(self.eps).rsqrt_()
-        return (centred * rate).view(x.shape), rate
+        inverse_sd = variance.add_(self.eps).rsqrt_()
+        return (centred * inverse_sd).view(x.shape), inverse_sd
 
     def parts(self, out: Tensor) -> tuple[Tensor, ...]:
         """Views of ``out`` [R, P] where w and b are, shaped as :meth:`stored` says."""
-        return self.stored(out[:, self.start : self.split]), self.stored(
-            out[:, self.split : self.end]
-        )
+        weight = self.stored(out[:, self.start : self.split])
+        bias = self.stored(out[:, self.split : self.end])
+        return weight, bias
 
 
 class GroupNorm(_Normalise):
@@ -222,8 +225,8 @@ class GroupNorm(_Normalise):
 
     def gradients(self, x: Tensor, delta: Tensor) -> Book:
         """Each record's gradient in w and in b, [(R,) B, C] each."""
-        standard, _ = self._standard(x)
-        return (delta * standard).sum((-3, -2)), delta.sum((-3, -2))
+        standardised, _ = self._standardised(x)
+        return (delta * standardised).sum((-3, -2)), delta.sum((-3, -2))
 
 
 class LayerNorm(_Normalise):
@@ -253,6 +256,6 @@ class LayerNorm(_Normalise):
 
     def gradients(self, x: Tensor, delta: Tensor) -> Book:
         """Each record's gradient in w and in b, [(R,) B, size] each, flattened as (H, W, C)."""
-        first = -len(self.shape)
-        standard, _ = self._standard(x)
-        return (delta * standard).flatten(first), delta.flatten(first)
+        first = -len(self.shape)  # axis of a record's own numbers
+        standardised, _ = self._standardised(x)
+        return (delta * standardised).flatten(first), delta.flatten(first)

@@ -28,7 +28,8 @@ class ModelColumn:
         inputs: Which of the d inputs are its own, as a slice.
         levels: Of a category, what each of its inputs stands for; () of others. Where one input
             stands for two levels, which are 0 and 1 of it, both.
-        places: Of numbers, which of its inputs hold them, ``[k]``; others say that one is missing.
+        places: Of numbers, which of its inputs hold them, ``[k]``, counted from its first one; its
+            other inputs say that a number is missing.
         centre, spread: Of numbers: an input is (number - centre) / spread, ``[k]``.
 
     Example:
@@ -62,14 +63,16 @@ class ModelColumn:
             is none of them.
         """
         own = x[..., self.inputs]
-        other = len(self.levels)
-        if other == 2 and own.shape[-1] == 1:  # 0 and 1; halfway is neither
+        no_level = len(self.levels)
+        if no_level == 2 and own.shape[-1] == 1:
+            # One input for two levels: 0, 1, or 0.5 for neither, whatever noise is on them.
             value = own[..., 0]
-            codes = torch.where(value > 0.75, 1, other)
+            codes = torch.where(value > 0.75, 1, no_level)
             return torch.where(value < 0.25, 0, codes)
-        if not own.shape[-1]:
+        if not own.shape[-1]:  # a category without levels, whose only code is 0
             return torch.zeros_like(x[..., 0], dtype=torch.int64)
-        return torch.where(own.sum(-1) > 0.5, own.argmax(-1), other)
+        # One input for each level: 1 at the value's level, or none of them.
+        return torch.where(own.sum(-1) > 0.5, own.argmax(-1), no_level)
 
     def values(self, x: Tensor) -> Tensor:
         """The numbers of a number or a list as the table holds them, up to rounding to float32.
@@ -88,28 +91,31 @@ class ModelColumn:
 
 
 def model_columns(columns: Sequence[Column]) -> dict[str, ModelColumn]:
-    """Name -> what a factory is told of each column; lists are one, ``emb`` for ``emb[0]``, ...
+    """What a factory is told of the columns, by their names.
 
-    ``columns``: the constants of all columns, in the order of their inputs; () of images.
+    Columns of numbers that are called ``emb[0]``, ``emb[1]``, .. and follow in that order are one
+    list ``emb``.
+
+    Args:
+        columns: The constants of all columns, in the order of their inputs; () of images.
     """
-    starts = [0, *accumulate(len(column.inputs) for column in columns)]
+    stops = accumulate(len(column.inputs) for column in columns)
     meanings: dict[str, ModelColumn] = {}
-    for column, start in zip(columns, starts, strict=False):
-        stop = start + len(column.inputs)
+    for column, stop in zip(columns, stops, strict=True):
+        inputs = slice(stop - len(column.inputs), stop)
         if isinstance(column, CategoryColumn):
-            meanings[column.name] = ModelColumn(
-                column.name, "category", slice(start, stop), _levels(column)
-            )
+            levels = _levels(column)
+            meanings[column.name] = ModelColumn(column.name, "category", inputs, levels)
             continue
-        one = _number(column, slice(start, stop))
+        number = _number(column, inputs)
         name, place = _list_of(column.name)
         before = meanings.get(name)
-        if place == 0 and name not in meanings:
-            meanings[name] = replace(one, name=name, kind="list")
+        if place == 0 and before is None:
+            meanings[name] = replace(number, name=name, kind="list")
         elif before is not None and before.kind == "list" and place == len(before.places):
-            meanings[name] = _longer(before, one)
+            meanings[name] = _longer(before, number)
         else:
-            meanings[column.name] = one
+            meanings[column.name] = number
     for name, known in list(meanings.items()):
         if known.kind == "list" and len(known.places) == 1:  # a column that is only named like one
             meanings[f"{name}[0]"] = replace(meanings.pop(name), name=f"{name}[0]", kind="number")
@@ -117,13 +123,16 @@ def model_columns(columns: Sequence[Column]) -> dict[str, ModelColumn]:
 
 
 def _levels(column: CategoryColumn) -> tuple[str, ...]:
-    """What each input of a category stands for."""
+    """The level that each input of a category stands for; of one input for two levels, both.
+
+    Such an input is 0 for the first and 1 for the second.
+    """
     if len(column.inputs) == 1 and len(column.levels) >= 2:
-        by_value = {
-            value: level
-            for level, value in zip(column.levels, column.values, strict=False)
-            if value in (0.0, 1.0)
-        }
+        by_value = {}
+        # ``values`` has two entries more than ``levels``: for unlisted texts and missing values.
+        for level, value in zip(column.levels, column.values, strict=False):
+            if value in (0.0, 1.0):
+                by_value[value] = level
         if set(by_value) == {0.0, 1.0}:
             return by_value[0.0], by_value[1.0]
     prefix = len(column.name) + 1  # inputs are called COLUMN=LEVEL
@@ -131,25 +140,26 @@ def _levels(column: CategoryColumn) -> tuple[str, ...]:
 
 
 def _number(column: NumberColumn, inputs: slice) -> ModelColumn:
-    """A column of numbers."""
-    return ModelColumn(
-        column.name, "number", inputs, (), (0,), (column.centre,), (column.spread or 0.0,)
-    )
+    """The meaning of a column of numbers: its first input holds the number, scaled."""
+    centre, spread = (column.centre,), (column.spread,)
+    return ModelColumn(column.name, "number", inputs, places=(0,), centre=centre, spread=spread)
 
 
 def _list_of(name: str) -> tuple[str, int]:
-    """The list that a column is a number of, and its place; the name and -1 where it is of none."""
+    """(list, place) of a column called LIST[PLACE]; (the name itself, -1) of any other."""
     match = _OF_LIST.fullmatch(name)
-    return (match[1], int(match[2])) if match else (name, -1)
+    if match is None:
+        return name, -1
+    return match[1], int(match[2])
 
 
-def _longer(before: ModelColumn, one: ModelColumn) -> ModelColumn:
-    """A list with one more number, whose inputs follow its own."""
-    first = one.inputs.start - before.inputs.start
+def _longer(before: ModelColumn, number: ModelColumn) -> ModelColumn:
+    """The list ``before`` with one more number, a column whose inputs follow the list's own."""
+    first = number.inputs.start - before.inputs.start  # places are counted from the list's start
     return replace(
         before,
-        inputs=slice(before.inputs.start, one.inputs.stop),
-        places=(*before.places, *(first + place for place in one.places)),
-        centre=before.centre + one.centre,
-        spread=before.spread + one.spread,
+        inputs=slice(before.inputs.start, number.inputs.stop),
+        places=(*before.places, *(first + place for place in number.places)),
+        centre=before.centre + number.centre,
+        spread=before.spread + number.spread,
     )

@@ -57,6 +57,7 @@ class LogisticProblems:
         """
         records = self.targets.shape[1]
         divisor = records if self.divisor is None else self.divisor
+        # Bytes of one record: its inputs, and about four tensors of the targets' size, R Y.
         size = 8 * (self.features.shape[-1] + 4 * self.targets[:, 0].numel())
         at_once = max(1, _PIECE_BYTES // size)
         for start in range(0, records, at_once):
@@ -64,17 +65,22 @@ class LogisticProblems:
             yield self.features[..., piece, :], self.targets[:, piece] / max(divisor, 1.0)
 
     def part(self, rows: Tensor) -> "LogisticProblems":
-        """The problems of those indices, to go on with the unsolved ones alone."""
-        features = self.features if self.features.dim() == 2 else self.features[rows]
+        """The problems of the indices ``rows``, to go on with the unsolved ones alone."""
+        shares_features = self.features.dim() == 2
+        features = self.features if shares_features else self.features[rows]
         return replace(self, features=features, targets=self.targets[rows])
 
     def gradient(self, theta: Tensor) -> Tensor:
-        """Gradient of each problem's penalised loss J at ``theta`` [R, H, d], of the same shape."""
+        """Gradient of each problem's penalised loss J at ``theta`` [R, H, d], of the same shape.
+
+        It is lambda theta + sum_i (m_i p_i - t_i) x_i^T, where p_i are the probabilities of the
+        classes, t_i the targets over the divisor, and m_i, the mass, is the sum of these.
+        """
         total = self.penalty * theta
         for features, targets in self.pieces():
             mass = targets.sum(-1, keepdim=True)
             logits = torch.matmul(features, theta.mT)
-            if theta.shape[-2] == 1:
+            if theta.shape[-2] == 1:  # two classes: the score of class 1 alone
                 residual = mass * torch.sigmoid(logits) - targets[..., 1:]
             else:
                 residual = mass * torch.softmax(logits, -1) - targets
@@ -95,7 +101,7 @@ class LogisticProblems:
                 hessian += _curvature(x, targets[r].sum(-1), theta[r])
             hessian.diagonal().add_(self.penalty)
             factor, failed = torch.linalg.cholesky_ex(hessian)
-            # Targets of negative mass: the loss has no minimum, or none that Newton can promise.
+            # As with targets of negative mass: the loss may then have no minimum.
             if failed:
                 raise TrainingError(
                     "the regularised loss is not convex on these targets",
@@ -132,31 +138,31 @@ def minimise(problems: LogisticProblems, start: Tensor | None = None) -> Tensor:
     if start is None:
         start = torch.zeros(len(problems.targets), height, width, dtype=torch.float64)
     theta = start.clone()
-    open_ = torch.arange(len(theta))  # problems not solved yet
+    unsolved = torch.arange(len(theta))  # indices of problems
     gradient = problems.gradient(theta)
     norm = gradient.flatten(1).norm(dim=1)
     for _ in range(_ROUNDS):
-        open_ = open_[norm[open_] > TOLERANCE]
-        if not len(open_):
+        unsolved = unsolved[norm[unsolved] > TOLERANCE]
+        if not len(unsolved):
             return theta
-        part = problems.part(open_)
-        point = theta[open_]
-        step = part.newton_step(point, gradient[open_])
-        reach = torch.ones(len(open_), dtype=theta.dtype)
-        # Each problem's step is halved until its gradient is shorter; after the last halving it is
-        # taken as it is, and the next round begins there.
+        part = problems.part(unsolved)
+        point = theta[unsolved]
+        step = part.newton_step(point, gradient[unsolved])
+        fraction = torch.ones(len(unsolved), dtype=theta.dtype)  # of its step that each one takes
+        # Each problem's step is halved until its gradient is shorter, by at least 1e-4 of the
+        # fraction; after the last halving it is taken as it is, and the next round begins there.
         for _ in range(_HALVINGS):
-            next_point = point - reach[:, None, None] * step
-            slope = part.gradient(next_point)
-            length = slope.flatten(1).norm(dim=1)
-            # "not <=": a length that is not finite is worse, too.
-            worse = ~(length <= (1.0 - 1e-4 * reach) * norm[open_]) & (reach > 0)
+            next_point = point - fraction[:, None, None] * step
+            next_gradient = part.gradient(next_point)
+            next_norm = next_gradient.flatten(1).norm(dim=1)
+            # "not <=": a norm that is not finite is worse, too.
+            worse = ~(next_norm <= (1.0 - 1e-4 * fraction) * norm[unsolved])
             if not worse.any():
                 break
-            reach = torch.where(worse, reach / 2, reach)
-        theta[open_] = next_point
-        gradient[open_] = slope
-        norm[open_] = length
+            fraction = torch.where(worse, fraction / 2, fraction)
+        theta[unsolved] = next_point
+        gradient[unsolved] = next_gradient
+        norm[unsolved] = next_norm
     raise TrainingError(
         f"the exact minimiser was not reached: gradient norm {float(norm.max()):.1e} after "
         f"{_ROUNDS} rounds",
@@ -165,9 +171,9 @@ def minimise(problems: LogisticProblems, start: Tensor | None = None) -> Tensor:
 
 
 def scores(features: Tensor, theta: Tensor) -> Tensor:
-    """Logits [R, n, Y] of features [(R,) n, d] under solutions [R, H, d].
+    """Logits [R, n, Y] of features [R, n, d], or [n, d] for all, under solutions [R, H, d].
 
-    Class 0 scores 0 where H is 1.
+    Where H is 1 there are two classes, and class 0 scores 0.
     """
     logits = torch.matmul(features, theta.mT)
     if theta.shape[-2] == 1:
@@ -183,16 +189,24 @@ def losses(logits: Tensor, targets: Tensor) -> Tensor:
 def hessian_traces(features: Tensor, theta: Tensor) -> Tensor:
     """Trace of the Hessian of every record's loss, [R, n], at solutions [R, H, d].
 
-    It is p (1 - p) |x|^2 for two classes and (1 - sum p^2) |x|^2 for more.
+    With p the probabilities of a record's classes it is p_0 p_1 |x|^2 for two classes and
+    (1 - sum p^2) |x|^2 for more; features are [R, n, d], or [n, d] for all problems.
     Source: docs/methods.md 4.3, 8.6.
     """
     p = torch.softmax(scores(features, theta), -1)
-    spread = p[..., 0] * p[..., 1] if theta.shape[-2] == 1 else 1.0 - p.square().sum(-1)
-    return spread * features.square().sum(-1)
+    if theta.shape[-2] == 1:
+        variance = p[..., 0] * p[..., 1]
+    else:
+        variance = 1.0 - p.square().sum(-1)
+    return variance * features.square().sum(-1)
 
 
 def _curvature(x: Tensor, mass: Tensor, theta: Tensor) -> Tensor:
     """Hessian of some records' losses, without the penalty, for one problem: [H d, H d].
+
+    Its block [d, d] of two classes a, b is sum_i m_i p_ia (1[a = b] - p_ib) x_i x_i^T, where p are
+    probabilities and m is the mass; for two classes it is one block, sum_i m_i p_i (1 - p_i) x_i
+    x_i^T.
 
     Args:
         x: Inputs, [n, d].
@@ -207,7 +221,7 @@ def _curvature(x: Tensor, mass: Tensor, theta: Tensor) -> Tensor:
     classes, width = theta.shape
     hessian = x.new_empty(classes, width, classes, width)
     for a in range(classes):
-        for b in range(a, classes):
+        for b in range(a, classes):  # the other half is its mirror image
             curvature = mass * (p[:, a] * (float(a == b) - p[:, b]))
             hessian[a, :, b] = (x * curvature.unsqueeze(1)).T @ x
             hessian[b, :, a] = hessian[a, :, b].T
@@ -256,10 +270,10 @@ class BoundedInputs:
     def _clip(self, x: Tensor, groups: Tensor) -> None:
         """Standardise rows ``[n, d]`` by group and clip each to the norm bound, in place."""
         lengths = x.norm(dim=1, keepdim=True)  # finite where the row is
-        spoilt = ~torch.isfinite(lengths[:, 0])
-        if spoilt.any():  # such a row becomes zeros, which keep the bound
-            x[spoilt] = 0.0
-            lengths[spoilt] = 0.0
+        not_finite = ~torch.isfinite(lengths[:, 0])
+        if not_finite.any():  # such a row becomes zeros, which keep the bound
+            x[not_finite] = 0.0
+            lengths[not_finite] = 0.0
         if self.means is not None and self.deviations is not None:
             x -= self.means[groups]
             x /= self.deviations[groups]

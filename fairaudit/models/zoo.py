@@ -61,7 +61,7 @@ def make_model(
     shape = (inputs,) if isinstance(inputs, int) else inputs
     function = ACTIVATIONS[activation]
     layers: list[nn.Module] = []
-    with torch.device("meta"):  # nothing is drawn from the global generator
+    with torch.device("meta"):  # no start yet: nothing is drawn from the global generator
         if name == "cnn":
             height, width, channels = shape
             for out in CNN_CHANNELS:
@@ -71,9 +71,9 @@ def make_model(
                 channels = out
             layers += [nn.Flatten(), nn.Linear(height * width * channels, classes)]
         else:
-            inner = hidden if name == "mlp" else ()
+            widths = hidden if name == "mlp" else ()
             fan_in = math.prod(shape)
-            for fan_out in inner:
+            for fan_out in widths:
                 layers += [nn.Linear(fan_in, fan_out), function()]
                 fan_in = fan_out
             layers.append(nn.Linear(fan_in, classes))
@@ -130,33 +130,36 @@ def own_model(name: str, shape: Shape, classes: int, columns: Sequence[Column] =
         )
     input_shape = shape if len(shape) == 1 else (shape[2], *shape[:2])  # channels first
     try:
-        made = _called(factory, input_shape, classes, columns)
+        model = _called(factory, input_shape, classes, columns)
     except BaseException as error:
         raise _user_error(f"--model {name} raised", error, _CALL) from error
-    if not isinstance(made, nn.Module):
+    if not isinstance(model, nn.Module):
         raise ConfigError(
-            f"--model {name} returned a {type(made).__name__}, not a torch.nn.Module", hint=_CALL
+            f"--model {name} returned a {type(model).__name__}, not a torch.nn.Module", hint=_CALL
         )
-    return made
+    return model
 
 
 def _called(
     factory: Callable[..., object], shape: Shape, classes: int, columns: Sequence[Column]
 ) -> object:
-    """What a factory makes; its argument ``columns``, or a third one without a default, is told."""
+    """Call a factory with a record's shape and the classes, and return what it makes.
+
+    If it has an argument ``columns``, or a third one without a default, it gets the columns, too.
+    """
     try:
         parameters = dict(inspect.signature(factory).parameters)
-    except (TypeError, ValueError):  # not every callable has one
+    except (TypeError, ValueError):  # not every callable has a signature that can be read
         parameters = {}
     if _COLUMNS in parameters:
         return factory(shape, classes, **{_COLUMNS: model_columns(columns)})
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    needed = [
-        one
-        for one in parameters.values()
-        if one.kind in positional and one.default is inspect.Parameter.empty
+    required = [
+        parameter
+        for parameter in parameters.values()
+        if parameter.kind in positional and parameter.default is inspect.Parameter.empty
     ]
-    if len(needed) == 3:
+    if len(required) == 3:
         return factory(shape, classes, model_columns(columns))
     return factory(shape, classes)
 
@@ -207,7 +210,7 @@ def _are_probabilities(outputs: Tensor) -> bool:
 def digest(name: str, module: nn.Module) -> str:
     """Hash a user's model: the code behind it, its layers, its attributes and its start.
 
-    It enters the identity of a job, so that a changed model trains anew. Of attributes it has
+    It enters the identity of a job, so that a changed model trains anew. Of attributes it covers
     tensors and plain values (see :func:`_is_plain`): what else there is has no stable text.
     """
     # Where the factory is, and every class of layer that is not PyTorch's.
@@ -225,6 +228,7 @@ def digest(name: str, module: nn.Module) -> str:
                 content.update(f"{path}.{key} {value!r}\n".encode())
     for key, value in values:
         content.update(f"{key} {tuple(value.shape)} {value.requires_grad}\n".encode())
+        # As bytes, for NumPy does not know every type of number that PyTorch has.
         content.update(
             value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
         )
@@ -241,7 +245,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _user_error(problem: str, error: BaseException, hint: str) -> ConfigError:
-    """The error to raise for what a user's code raised; Ctrl-C is raised on as it is."""
+    """The error to raise for what a user's code raised, SystemExit included; Ctrl-C passes on."""
     if isinstance(error, KeyboardInterrupt):
         raise error
     return ConfigError(f"{problem} {said(error)}", hint=hint)

@@ -111,7 +111,12 @@ def privacy_curve(event: PrivacyEvent) -> PrivacyCurve | None:
     # Delta beyond it is not asked for. That is sound: fewer epsilons give a looser bound on an
     # attacker's rates, never a wrong one.
     most = 2.0 * rough_epsilon + 5.0
-    return PrivacyCurve(lambda at: float(composed.get_delta_for_epsilon(at)), -most, most)
+
+    def delta(at_epsilon: float) -> float:
+        """The least delta that is proved for that epsilon."""
+        return float(composed.get_delta_for_epsilon(at_epsilon))
+
+    return PrivacyCurve(delta, least=-most, most=most)
 
 
 def joint(events: Sequence[SampledGaussian]) -> SampledGaussian:
@@ -160,14 +165,13 @@ def calibrate(
     releases = tuple(NoisyRelease("side", noise) for noise in side_noise_multipliers)
     side = SampledGaussian(steps_per_epoch, steps, releases)
     # Releases of one step add up in 1 / sigma^2: the gradient gets what the queries leave.
-    if min(side_noise_multipliers) > 0:
+    if min(side_noise_multipliers) > 0:  # a query without noise leaves nothing
         precision = sigma**-2 - side.effective_noise_multiplier**-2
-    else:
-        precision = -1.0
-    if precision > 0.0:
-        return 1.0 / math.sqrt(precision)
+        if precision > 0.0:
+            return 1.0 / math.sqrt(precision)
     alone = epsilon(side, delta)
-    # Twice the total leaves the gradient at most 1.2 times the noise that it has without queries.
+    # Queries that together have twice the total sigma leave the gradient sigma / sqrt(1 - 1/4),
+    # below 1.2 sigma; each of k equal ones then has 2 sigma sqrt(k).
     enough = rounded_up(2.0 * sigma * math.sqrt(len(releases)), digits=3)
     reachable = ""
     if alone < math.inf:
@@ -244,12 +248,15 @@ def _charges(events_with_counts: Iterable[tuple[PrivacyEvent, int]]) -> tuple[_C
         # The inverse of an inverse is off by a bit or two; no accountant sees the 12th digit.
         sigma = float(f"{event.effective_noise_multiplier:.12g}")
         if isinstance(event, Gaussian):
-            rate = 1  # steps per epoch, the inverse of the sampling rate
+            steps_per_epoch = 1  # nothing is sampled
         else:
-            rate = event.steps_per_epoch
+            steps_per_epoch = event.steps_per_epoch
         if event.steps * count > 0:
-            steps[rate, sigma] += event.steps * count
-    return tuple(_Charge(rate, sigma, total) for (rate, sigma), total in sorted(steps.items()))
+            steps[steps_per_epoch, sigma] += event.steps * count
+    charges = []
+    for (steps_per_epoch, sigma), total in sorted(steps.items()):
+        charges.append(_Charge(steps_per_epoch, sigma, total))
+    return tuple(charges)
 
 
 @lru_cache(maxsize=1024)
@@ -266,7 +273,7 @@ def _epsilon(charges: tuple[_Charge, ...], delta: float, accountant: Accountant)
     if any(charge.sigma == 0.0 for charge in charges):
         return math.inf
     if accountant == "pld" and all(charge.steps_per_epoch == 1 for charge in charges):
-        # Unsampled Gaussians compose to one: mu^2 is the sum of count / sigma^2, exactly.
+        # Unsampled Gaussians compose to one of noise 1 / mu: mu^2 is the sum of count / sigma^2.
         mu = math.sqrt(sum(charge.steps / charge.sigma**2 for charge in charges))
         with quiet():
             import dp_accounting  # lazily: 2 s
@@ -325,7 +332,7 @@ def _composed(charges: tuple[_Charge, ...], interval: float) -> _OfLibrary:
     """The privacy loss distribution (of the library's type) of one or more charges together.
 
     Losses are rounded up to a multiple of ``interval`` nats, or of a larger one where a step would
-    have more than ``_MOST_LOSSES``.
+    have more than ``_MOST_LOSSES`` different losses.
     """
     interval = max(interval, *(_span(charge) / _MOST_LOSSES for charge in charges))
     whole = None
@@ -335,7 +342,8 @@ def _composed(charges: tuple[_Charge, ...], interval: float) -> _OfLibrary:
         else:
             step = _one_step(charge.steps_per_epoch, charge.sigma, interval)
             if charge.steps > _MANY_STEPS:
-                # A mixture with itself is the same distribution, whose losses are not counted.
+                # The library counts the losses that so many steps could have, for minutes, unless
+                # the step is a mixture. A mixture of it with itself is the same distribution.
                 step = step.compute_mixture(step, 0.5)
             steps = step.self_compose(charge.steps)
         whole = steps if whole is None else whole.compose(steps)
@@ -343,18 +351,24 @@ def _composed(charges: tuple[_Charge, ...], interval: float) -> _OfLibrary:
 
 
 def _span(charge: _Charge) -> float:
-    """At most how far apart, in nats, the privacy losses lie that the library tells apart.
+    """An upper bound, in nats, on the largest less the smallest privacy loss that is told apart.
 
-    Those of a sampled step; of all steps together where nothing is sampled.
+    For one step where records are sampled; for all steps together where they are not. Outputs more
+    than ``_TAIL`` standard deviations of the noise out are not told apart.
+
+    With x an output in units of the sensitivity, the loss of a sampled step is
+    ``log(1 - q + q exp((x - 1/2) / sigma^2))``. The loss of all steps on all records is normal with
+    the standard deviation sqrt(steps) / sigma.
     """
-    rate, sigma, steps = charge
-    if rate == 1:
+    steps_per_epoch, sigma, steps = charge
+    if steps_per_epoch == 1:
         return 2.0 * _TAIL * math.sqrt(steps) / sigma
-    # A record is in the sample with probability q = 1 / rate, and its loss then at most ``largest``
-    # but for the noise's tail; the smallest loss is log(1 - q).
-    largest = (0.5 + _TAIL * sigma) / sigma**2 - math.log(rate)
-    smallest = math.log1p(-1.0 / rate)
-    return max(largest, smallest) + math.log1p(math.exp(-abs(largest - smallest))) - smallest
+    absent = math.log1p(-1.0 / steps_per_epoch)  # log(1 - q), which is also the smallest loss
+    # The logarithm of the other summand, q exp(..), at x = 1 + _TAIL * sigma.
+    present = (0.5 + _TAIL * sigma) / sigma**2 - math.log(steps_per_epoch)
+    # log(exp(present) + exp(absent)), which does not overflow.
+    largest = max(present, absent) + math.log1p(math.exp(-abs(present - absent)))
+    return largest - absent
 
 
 @lru_cache(maxsize=32)
@@ -372,15 +386,17 @@ def _one_step(steps_per_epoch: int, sigma: float, interval: float) -> _OfLibrary
 def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) -> float:
     """sigma_total: the noise multiplier of one Gaussian per step that meets the target epsilon.
 
-    It starts from :func:`_coarse_sigma` and corrects it by the secant method on log(sigma) and
-    log(epsilon), at full precision; by halving where the method leaves what is known to hold it.
+    It starts from :func:`_coarse_sigma` and corrects that at full precision by the secant method:
+    log(epsilon) is about linear in log(sigma), and the next sigma is where the line through the
+    last two points meets the target. Where that lies outside of the range that is known to hold the
+    answer, the next sigma is the range's geometric middle.
 
     Raises:
         PrivacyError: Even LARGEST_SIGMA costs more than the target.
     """
     low, high = 0.0, math.inf  # sigmas that are known to cost more than the target, and to meet it
     sigma, slope = _coarse_sigma(steps_per_epoch, steps, delta, target)
-    seen: tuple[float, float] | None = None  # logarithms of the last sigma and its epsilon
+    before: tuple[float, float] | None = None  # logarithms of the last sigma and its epsilon
     for _ in range(30):
         # Few digits: the last ones of an accountant change with the libraries, and bits of noise
         # with them.
@@ -403,15 +419,16 @@ def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) 
         if high <= 1.00001 * low:
             break  # epsilon jumps over the target, where one bound takes the place of another
         point = (math.log(sigma), math.log(value))
-        # The slope is held between plausible values, lest the accountant's rounding mislead it.
-        if seen and abs(point[0] - seen[0]) > 1e-4:
-            slope = _bounded((point[1] - seen[1]) / (point[0] - seen[0]), -8.0, -0.2)
-        seen = point
+        # The slope is held between plausible values, lest the accountant's rounding mislead it;
+        # points that are too close leave it as it was.
+        if before and abs(point[0] - before[0]) > 1e-4:
+            slope = _bounded((point[1] - before[1]) / (point[0] - before[0]), -8.0, -0.2)
+        before = point
         # Aimed a little below the target, so that a small miss still lies within the tolerance.
         sigma *= ((1.0 - 0.25 * TOLERANCE) * target / value) ** (1.0 / slope)
         if low > 0.0 and high < math.inf and not low < sigma < high:
             sigma = math.sqrt(low * high)
-    if high < math.inf:
+    if high < math.inf:  # it meets the target, if by more than the tolerance
         return high
     least = _epsilon((_Charge(steps_per_epoch, LARGEST_SIGMA, steps),), delta, "pld")
     raise PrivacyError(
@@ -452,9 +469,12 @@ def _coarse_sigma(
 ) -> tuple[float, float]:
     """About the noise multiplier that meets the target, and d log(epsilon) / d log(sigma) there.
 
-    The secant method on logarithms, with coarsely rounded privacy losses, which is faster. It
-    starts from the central limit mu = q sqrt(T (exp(1/sigma^2) - 1)). It need not converge: the
-    caller goes on from wherever it ends, at full precision.
+    The secant method on logarithms, with coarsely rounded privacy losses, which is faster. It need
+    not converge: the caller goes on from wherever it ends, at full precision.
+
+    It starts from the central limit: T steps at sampling rate q reveal about as much as one
+    Gaussian of noise 1 / mu, where ``mu = q sqrt(T (exp(1 / sigma^2) - 1))``, which is solved for
+    sigma; where nothing is sampled, ``mu = sqrt(T) / sigma`` exactly.
 
     Source: Bu et al. 2020.
     """
@@ -473,20 +493,23 @@ def _coarse_sigma(
         return math.log(max(_pld((charge,), delta, interval), 1e-12) / target)
 
     low, high = math.log(SMALLEST_SIGMA), math.log(LARGEST_SIGMA)
-    point = _bounded(math.log(guess), low, high)
-    value, slope = excess(point), -1.5  # a usual slope, until two points give one
+    log_sigma = _bounded(math.log(guess), low, high)
+    value = excess(log_sigma)
+    slope = -1.5  # a usual one, until two points give it
     for _ in range(60):
         if abs(value) < 2e-4:
             break
-        next_point = _bounded(point + _bounded(-value / slope, -1.0, 1.0), low, high)
-        if next_point == point:  # the target lies beyond a limit of sigma
+        move = _bounded(-value / slope, -1.0, 1.0)
+        next_log_sigma = _bounded(log_sigma + move, low, high)
+        if next_log_sigma == log_sigma:  # the target lies beyond a limit of sigma
             break
-        then = excess(next_point)
+        next_value = excess(next_log_sigma)
         # Closer points give no slope: the accountant's rounding is as large as their difference.
-        if abs(next_point - point) > 1e-3:
-            slope = _bounded((then - value) / (next_point - point), -8.0, -0.2)
-        point, value = next_point, then
-    return math.exp(point), slope
+        if abs(next_log_sigma - log_sigma) > 1e-3:
+            measured = (next_value - value) / (next_log_sigma - log_sigma)
+            slope = _bounded(measured, -8.0, -0.2)
+        log_sigma, value = next_log_sigma, next_value
+    return math.exp(log_sigma), slope
 
 
 def _bounded(value: float, low: float, high: float) -> float:
@@ -496,9 +519,9 @@ def _bounded(value: float, low: float, high: float) -> float:
 
 def rounded_up(value: float, digits: int) -> float:
     """The next number of that many significant digits, never below ``value``."""
-    unit = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
+    unit = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)  # of the last digit
     rounded = float(f"{math.ceil(value / unit) * unit:.{digits}g}")
-    if rounded >= value:
+    if rounded >= value:  # else the arithmetic's own rounding left it below
         return rounded
     return float(f"{rounded + unit:.{digits}g}")
 

@@ -10,7 +10,7 @@ import torch
 
 
 def global_state() -> list[bytes]:
-    """The states of PyTorch's global generators: another one says that numbers were drawn."""
+    """The states of PyTorch's global generators as bytes: they change when numbers are drawn."""
     states = [torch.get_rng_state()]
     if torch.cuda.is_available():
         states += torch.cuda.get_rng_state_all()
@@ -39,7 +39,7 @@ def global_stream(*labels: int) -> Iterator[None]:
 
 @contextmanager
 def torch_stream(*labels: int) -> Iterator[None]:
-    """As :func:`global_stream`, of PyTorch's generators alone, which are the fastest to put back.
+    """As :func:`global_stream`, of PyTorch's generators alone, which takes less time.
 
     They draw what they draw in a block of :func:`global_stream` with these labels.
     """
@@ -47,7 +47,8 @@ def torch_stream(*labels: int) -> Iterator[None]:
     has_cuda = torch.cuda.is_available()
     state, *cuda_states = torch_states()
     torch.default_generator.manual_seed(seed)
-    if has_cuda:  # else each call would be kept for the day when there is
+    # Without CUDA not called: PyTorch would queue each call until CUDA is first used.
+    if has_cuda:
         torch.cuda.manual_seed_all(seed)
     try:
         yield
@@ -72,5 +73,5 @@ def other_generator_states() -> tuple[object, ...]:
 
 
 def _digest(labels: tuple[int, ...]) -> bytes:
-    """32 bytes that follow from labels."""
+    """A hash of the labels, 32 bytes: what generators are seeded by."""
     return hashlib.sha256(repr(labels).encode()).digest()

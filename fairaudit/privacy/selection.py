@@ -43,16 +43,16 @@ _SMALLEST, _LARGEST = 1e-3, 1e6  # the smallest base, the largest noise multipli
 def renyi_divergences(event: PrivacyEvent) -> Float64:
     """Renyi divergences ``[len(ORDERS)]`` of one run, for adding or removing a record.
 
-    They are infinite without noise.
+    They are infinite without noise. Where nothing is sampled they are order * steps / (2 sigma^2).
     """
     sigma = event.effective_noise_multiplier
     if sigma == 0.0:
         return np.full(len(ORDERS), math.inf)
     if isinstance(event, Gaussian) or event.steps_per_epoch == 1:
         return np.asarray(ORDERS) * (event.steps / (2.0 * sigma**2))
-    return (
-        np.asarray(_step_divergences(event.steps_per_epoch, float(f"{sigma:.12g}"))) * event.steps
-    )
+    # Of 12 digits, so that noises that differ by rounding find the same entry in the cache.
+    step = _step_divergences(event.steps_per_epoch, float(f"{sigma:.12g}"))
+    return np.asarray(step) * event.steps
 
 
 def epsilon_of_divergences(divergences: Float64, delta: float) -> float:
@@ -74,7 +74,7 @@ def delta_of_divergences(divergences: Float64, epsilon: float) -> float:
 
 @lru_cache(maxsize=256)
 def _step_divergences(steps_per_epoch: int, sigma: float) -> tuple[float, ...]:
-    """Renyi divergences at ``ORDERS`` of one step on a Poisson sample, found by the library."""
+    """Renyi divergences at ``ORDERS`` of one step on a Poisson sample, from dp_accounting."""
     values = []
     with quiet():
         import dp_accounting  # lazily: 2 s
@@ -84,18 +84,18 @@ def _step_divergences(steps_per_epoch: int, sigma: float) -> tuple[float, ...]:
             1.0 / steps_per_epoch, dp_accounting.GaussianDpEvent(sigma)
         )
         for order in ORDERS:
-            # The library's accountant gives an epsilon and not the divergence behind it; at one
-            # order each follows from the other. Source: Canonne, Kamath and Steinke 2020,
-            # Proposition 12.
-            value = float(rdp.RdpAccountant([order]).compose(step).get_epsilon(_ALMOST_ZERO))
+            # The library's accountant gives an epsilon and not the divergence behind it. At one
+            # order a: epsilon = divergence + log(1 - 1/a) - log(delta a) / (a - 1), which is solved
+            # for the divergence. Source: Canonne, Kamath and Steinke 2020, Proposition 12.
+            epsilon = float(rdp.RdpAccountant([order]).compose(step).get_epsilon(_ALMOST_ZERO))
             correction = math.log1p(-1.0 / order) - math.log(_ALMOST_ZERO * order) / (order - 1.0)
-            values.append(max(0.0, value - correction))
+            values.append(max(0.0, epsilon - correction))
     return tuple(values)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The number of tries K: truncated negative binomial, at least 1.
+    """The distribution of K, the number of tries: truncated negative binomial, at least 1.
 
     Args:
         mean: Of K, above 1.
@@ -122,13 +122,18 @@ class Selection:
         low, high = -60.0, 0.0  # of log(gamma); the mean falls as gamma grows
         for _ in range(200):
             middle = 0.5 * (low + high)
-            low, high = (
-                (middle, high) if self._mean(math.exp(middle)) > self.mean else (low, middle)
-            )
+            if self._mean(math.exp(middle)) > self.mean:
+                low = middle
+            else:
+                high = middle
         return math.exp(0.5 * (low + high))
 
     def _mean(self, gamma: float) -> float:
-        """Mean of the truncated negative binomial with this shape and that gamma."""
+        """Mean of the truncated negative binomial with this shape, eta, and that gamma.
+
+        It is eta (1 - gamma) / (gamma (1 - gamma^eta)), and for eta = 0 the limit of that,
+        (1 - gamma) / (gamma log(1 / gamma)).
+        """
         if gamma >= 1.0:  # the limit of both formulas
             return 1.0
         if self.shape == 0.0:
@@ -136,7 +141,11 @@ class Selection:
         return self.shape * (1.0 - gamma) / (gamma * -math.expm1(self.shape * math.log(gamma)))
 
     def tries(self, most: int) -> Float64:
-        """P(min(K, most) = k) for k = 1..most, ``[most]``; the last is P(K >= most)."""
+        """P(min(K, most) = k) for k = 1..most, ``[most]``; the last is P(K >= most).
+
+        For eta = 0, P(K = k) is (1 - gamma)^k / (k log(1 / gamma)). Else it is (1 - gamma)^k /
+        (gamma^-eta - 1) times the product of (j - 1 + eta) / j over j = 1..k.
+        """
         k = np.arange(1, most + 1)
         log_ratio = math.log1p(-self.gamma)
         if self.shape == 0.0:
@@ -152,10 +161,11 @@ class Selection:
 
     def draw(self, stream: np.random.Generator) -> int:
         """Draw K, the number of tries of one search, by inversion of one uniform of the stream."""
-        # The probability of more tries than this is below a uniform number's last bit.
+        # More tries than this have a probability of about exp(-45), below a uniform number's last
+        # bit, 2^-53; a larger shape makes many tries more likely.
         most = math.ceil((45.0 + 10.0 * self.shape) / self.gamma)
-        reached = np.cumsum(self.tries(most)[:-1])
-        return int(np.searchsorted(reached, stream.random(), side="right")) + 1
+        cumulative = np.cumsum(self.tries(most)[:-1])
+        return int(np.searchsorted(cumulative, stream.random(), side="right")) + 1
 
     def chances(self, n: int) -> Float64:
         """Probability that the j-th best of n candidates is the best of K of them, ``[n]``.
@@ -168,12 +178,16 @@ class Selection:
     def divergences(self, base: Float64) -> Float64:
         """Renyi divergences of the best of K draws at ``ORDERS``, from those of one draw, ``base``.
 
-        Source: Papernot and Steinke 2022, Theorem 2, with the second order that gives the least
-        bound. Divergences grow with the order, so the bound of a larger order holds as well.
+        At order a the bound is D(a) + log(mean) / (a - 1) + (1 + eta) times the least over orders b
+        of (1 - 1/b) D(b) + log(1 / gamma) / b, where D is ``base``. Divergences grow with the
+        order, so the bound of a larger order holds as well.
+
+        Source: Papernot and Steinke 2022, Theorem 2.
         """
         orders = np.asarray(ORDERS)
         second = np.min((1.0 - 1.0 / orders) * base - math.log(self.gamma) / orders)
         bound = base + math.log(self.mean) / (orders - 1.0) + (1.0 + self.shape) * second
+        # At each order the least bound of that order and all larger ones.
         least: Float64 = np.minimum.accumulate(bound[::-1])[::-1]
         return least
 
@@ -215,9 +229,9 @@ class SelectionEvent:
 
     def epsilons(self, delta: float) -> tuple[float, float]:
         """The search's epsilon for a fit record, and for a validation record."""
-        return self.selection.epsilon(self.trainings, delta), self.selection.epsilon(
-            [self.score], delta
-        )
+        fit = self.selection.epsilon(self.trainings, delta)
+        validation = self.selection.epsilon([self.score], delta)
+        return fit, validation
 
     def epsilon(self, delta: float) -> float:
         """The search's epsilon for any record, the larger of the two."""
@@ -231,14 +245,14 @@ class SelectionEvent:
 def best_of_some(n: int) -> Float64:
     """Probability that the best of k candidates is the j-th best of all n, at ``[k - 1, j - 1]``.
 
-    The k are drawn from the n without replacement. The result is ``[n, n]``, for
-    :meth:`Selection.chances`.
+    The k are drawn from the n without replacement: the other k - 1 must be among the n - j worse
+    ones. The result is ``[n, n]``, for :meth:`Selection.chances`.
     """
-    shares = np.zeros((n, n))
+    probabilities = np.zeros((n, n))
     for k in range(1, n + 1):
-        for j in range(1, n - k + 2):
-            shares[k - 1, j - 1] = math.comb(n - j, k - 1) / math.comb(n, k)
-    return shares
+        for j in range(1, n - k + 2):  # of k candidates the best is at worst the (n - k + 1)-th
+            probabilities[k - 1, j - 1] = math.comb(n - j, k - 1) / math.comb(n, k)
+    return probabilities
 
 
 def base_epsilon(
@@ -248,6 +262,10 @@ def base_epsilon(
     target: float,
 ) -> float:
     """The base: the epsilon of one training with which a whole search meets a target epsilon.
+
+    The search's epsilon grows nearly in proportion to the base. So the next base to try is the last
+    one times target / reached epsilon, or the geometric middle of the range that is known to hold
+    the answer, where the former lies outside of it.
 
     Args:
         selection: The distribution of the number of tries.
@@ -261,38 +279,40 @@ def base_epsilon(
             training is less than noise can meet there.
     """
     _refuse_below_least(selection, delta, target)
-    # The base that is sought has its logarithm between low and high; it is below the target, for a
-    # search costs more than one of its trainings. ``unmet``: why no noise meets the base at the
-    # lower end; None where some does.
+    # The logarithm of the base lies between low and high: it is below the target, for a search
+    # costs more than one of its trainings.
     low, high = math.log(_SMALLEST), math.log(target)
-    log_base, unmet = math.log(0.5 * target), None
+    unmet: PrivacyError | None = None  # why no noise meets the base at ``low``; None: some does
+    log_base = math.log(0.5 * target)
     for _ in range(40):
         base = _rounded_down(math.exp(log_base))
         try:
-            value = selection.epsilon(events(base), delta)
+            reached = selection.epsilon(events(base), delta)
         except PrivacyError as too_small:  # as where side queries alone cost more than the base
             low, unmet = max(low, math.log(base)), too_small
             log_base = 0.5 * (low + high)
             if high - low < _NEAR:
                 break
             continue
-        if (1.0 - TOLERANCE) * target <= value <= target:
+        if (1.0 - TOLERANCE) * target <= reached <= target:
             return base
-        if value > target:
+        if reached > target:
             high = min(high, math.log(base))
         else:
             low, unmet = max(low, math.log(base)), None
-        # The search's epsilon grows nearly in proportion to the base: the next base aims a little
-        # below the target by that rule, or is halfway where the rule leaves the range low to high.
-        step = high
-        if value > 0:
-            step = math.log(base) + math.log((1.0 - 0.4 * TOLERANCE) * target / value)
-        log_base = step if low < step < high else 0.5 * (low + high)
+        log_base = 0.5 * (low + high)
+        if reached > 0:
+            # Aimed a little below the target, so that a small miss still lies within the tolerance.
+            proportional = math.log(base) + math.log((1.0 - 0.4 * TOLERANCE) * target / reached)
+            if low < proportional < high:
+                log_base = proportional
         if high - low < 1e-4:  # no base lies between them: the lower one, if it can be met
             if low > math.log(_SMALLEST) and unmet is None:
                 return _rounded_down(math.exp(low))
             break
-    why = f"which leaves less to each training: {unmet.message}" if unmet else "whatever its noise"
+    why = "whatever its noise"
+    if unmet:
+        why = f"which leaves less to each training: {unmet.message}"
     raise PrivacyError(f"epsilon {target:g} cannot be met by a search, {why}", hint=_LESS)
 
 
@@ -326,11 +346,15 @@ def score_noise(selection: Selection, delta: float, target: float) -> float:
     while high - low > 1e-4:
         middle = 0.5 * (low + high)
         cost = selection.epsilon([Gaussian(SCORE, math.exp(middle))], delta)
-        low, high = (middle, high) if cost > target else (low, middle)
+        if cost > target:
+            low = middle
+        else:
+            high = middle
     return rounded_up(math.exp(high), _DIGITS)
 
 
 def _rounded_down(value: float) -> float:
     """The next number of ``_DIGITS`` significant digits that is not above ``value``."""
-    unit = 10.0 ** (math.floor(math.log10(value)) + 1 - _DIGITS)
+    unit = 10.0 ** (math.floor(math.log10(value)) + 1 - _DIGITS)  # of the last digit
+    # The factor keeps a number that has so few digits itself: its quotient may be a bit too small.
     return float(f"{math.floor(value / unit * (1 + 1e-12)) * unit:.{_DIGITS}g}")

@@ -19,7 +19,12 @@ from statistics import NormalDist
 
 from fairaudit.privacy.accounting import CURVE_DELTA, LARGEST_CURVE, PrivacyCurve, privacy_curve
 from fairaudit.privacy.events import Gaussian, PrivacyEvent
-from fairaudit.privacy.selection import SelectionEvent, delta_of_divergences, epsilon_of_divergences
+from fairaudit.privacy.selection import (
+    Float64,
+    SelectionEvent,
+    delta_of_divergences,
+    epsilon_of_divergences,
+)
 
 FALSE_POSITIVE_RATES = (0.01, 0.001)  # of a membership attack, at which its power is stated
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0  # ratio of golden-section search
@@ -44,19 +49,23 @@ def attack_rates(
         mu = math.sqrt(event.count) / event.noise_multiplier
         return tuple(of_gaussian(mu, at) for at in rates)
     if isinstance(event, SelectionEvent):
-        curves = []
-        for divergences in event.divergences():
-            size = epsilon_of_divergences(divergences, CURVE_DELTA)
-            curve = None
-            if size <= LARGEST_CURVE:
-                curve = PrivacyCurve(
-                    partial(delta_of_divergences, divergences), 0.0, 2.0 * size + 5.0
-                )
-            curves.append(curve)
+        # For a fit record and for a validation record: the worse one counts.
+        curves = [_curve_of_divergences(divergences) for divergences in event.divergences()]
     else:
         curves = [privacy_curve(event)]
-    # A search has two curves, for a fit record and for a validation record: the worse one counts.
     return tuple(max(of_curve(curve, at) for curve in curves) for at in rates)
+
+
+def _curve_of_divergences(divergences: Float64) -> PrivacyCurve | None:
+    """The privacy curve that Renyi divergences ``[len(ORDERS)]`` imply, for epsilons from 0.
+
+    Its range is that of ``privacy_curve``; None where it would be too wide.
+    """
+    rough_epsilon = epsilon_of_divergences(divergences, CURVE_DELTA)
+    if rough_epsilon > LARGEST_CURVE:
+        return None
+    delta = partial(delta_of_divergences, divergences)
+    return PrivacyCurve(delta, least=0.0, most=2.0 * rough_epsilon + 5.0)
 
 
 def of_gaussian(mu: float, false_positive_rate: float) -> float:
@@ -82,7 +91,12 @@ def of_curve(curve: PrivacyCurve | None, false_positive_rate: float) -> float:
         return curve.delta(epsilon) + math.exp(epsilon) * false_positive_rate
 
     def spared(epsilon: float) -> float:
-        """The same formula for those not accused: it stands in for a curve's negative epsilons."""
+        """The bound that one epsilon proves by those who are not accused.
+
+        With the roles of the two kinds of people exchanged the formula is 1 - false positive rate
+        <= delta(epsilon) + exp(epsilon) * (1 - true positive rate). Solved for the true positive
+        rate it stands in for the negative epsilons that a curve does not know.
+        """
         return 1.0 - math.exp(-epsilon) * (1.0 - curve.delta(epsilon) - false_positive_rate)
 
     least = min(1.0, _least(accused, curve))
@@ -94,9 +108,11 @@ def of_curve(curve: PrivacyCurve | None, false_positive_rate: float) -> float:
 def _least(bound: Callable[[float], float], curve: PrivacyCurve) -> float:
     """The minimum of ``bound(epsilon)`` over the curve's epsilons, by golden-section search.
 
-    The bound is convex in exp(epsilon). It holds at every epsilon, so a minimum that is missed
-    gives a looser bound and never a wrong one.
+    The bound is convex in exp(epsilon), so it has one minimum. It holds at every epsilon, so a
+    minimum that is missed gives a looser bound and never a wrong one.
     """
+    # The minimum lies between low and high; left and right are the two points inside at which the
+    # bound is known, and each round cuts the part beyond the worse one off.
     low, high = curve.least, curve.most
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = bound(left), bound(right)
