@@ -78,6 +78,7 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
         return {}
     reading = CauseReading(method, task)
     steps = tuple(checkpoint.step for checkpoint in trained.checkpoints)
+    # The first step is always among them: between these the last spectra stand in the bounds.
     few = (*steps[:1], *spread(steps[1:], FEW - 1))
     many = (*steps[:1], *spread(steps[1:], THOROUGH - 1))
     spectra = many if trained.network.n_parameters <= DENSE_LIMIT else few
@@ -132,34 +133,47 @@ class CauseReading:
             has_spectra: Whether eigenvalues are read here; else the last stand in the bounds.
             has_correlations: Whether rank correlations are.
         """
-        landscapes = []
-        of_replicates = []
-        for theta in checkpoint.parameters:
-            landscape = Landscape(self.task.model, theta.clone(), self.records)
-            of_records = traces_of_records(landscape)
-            value, error = traces(landscape, of_records, seed=self.task.seed)
-            reading = {"hessian_trace": value, "hessian_trace_se": error}
-            values = record_values(landscape, of_records)
-            for name in ("input_norm", "closeness"):
-                sums = landscape.records.sums(values[name])
-                reading[f"mean_{name}"] = landscape.records.means(sums)
-            shape = len(CORRELATED), self.task.pool.n_groups + 1, 3
-            reading["correlations"] = torch.full(shape, torch.nan, dtype=torch.float64)
-            if has_correlations:
-                label = f"{checkpoint.step}"
-                reading["correlations"] = correlations(
-                    landscape, values, seed=self.task.seed, label=label
-                )
-            landscapes.append(landscape)
-            of_replicates.append(reading)
-        series = _stacked(of_replicates)
+        landscapes = [
+            Landscape(self.task.model, theta.clone(), self.records)
+            for theta in checkpoint.parameters
+        ]
+        label = f"{checkpoint.step}" if has_correlations else None
+        series = _stacked([self._of_records(landscape, label) for landscape in landscapes])
         if self.is_plain(checkpoint):
             return series
-        read = [Spectra.unknown(self.task.pool.n_groups)] * self.task.repeats
+        # What is not read here is NaN in the series; the bounds take the latest that was.
+        of_step = [Spectra.unknown(self.task.pool.n_groups)] * self.task.repeats
         if has_spectra:
-            read = self._spectra = [Spectra(*extremes(landscape)) for landscape in landscapes]
-        series |= _stacked([one.series(checkpoint.learning_rate) for one in read])
+            of_step = self._spectra = [Spectra(*extremes(landscape)) for landscape in landscapes]
+        series |= _stacked([one.series(checkpoint.learning_rate) for one in of_step])
         return series | self._terms(checkpoint, landscapes, series["hessian_trace"])
+
+    def _of_records(self, landscape: Landscape, label: str | None) -> dict[str, Tensor]:
+        """What is read of records at one replicate's parameters: traces, means, correlations.
+
+        Args:
+            landscape: Model, parameters, records.
+            label: Of the correlations' random stream; None: they are NaN.
+
+        Returns:
+            ``hessian_trace`` and its ``_se``, ``mean_input_norm`` and ``mean_closeness``, [K + 1]
+            each; ``correlations``, [pairs, K + 1, 3].
+        """
+        of_records = traces_of_records(landscape)
+        value, error = traces(landscape, of_records, seed=self.task.seed)
+        reading = {"hessian_trace": value, "hessian_trace_se": error}
+        values = record_values(landscape, of_records)
+        for name in ("input_norm", "closeness"):
+            sums = landscape.records.sums(values[name])
+            reading[f"mean_{name}"] = landscape.records.means(sums)
+        if label is None:
+            shape = len(CORRELATED), self.task.pool.n_groups + 1, 3
+            reading["correlations"] = torch.full(shape, torch.nan, dtype=torch.float64)
+        else:
+            reading["correlations"] = correlations(
+                landscape, values, seed=self.task.seed, label=label
+            )
+        return reading
 
     def is_plain(self, checkpoint: Checkpoint) -> bool:
         """Whether nothing is clipped or noised, as in the reference: then every term is zero."""
@@ -188,15 +202,16 @@ class CauseReading:
         # The pilot may use its own value: no expectation is taken over it.
         pilot = [replace(one, typical=one.typical_shrinkage()) for one in pilot]
         noise = [noise_term(trace[r], sampling) for r, sampling in enumerate(samplings)]
-        tried = []
+        of_pilot = []
         for r, batches in enumerate(pilot):
             both = torch.cat([batches.plain, batches.clipped])
             places_of_both = [*range(PILOT), *range(PILOT)]  # a pair meets the same slice
-            of_both = quadratic_forms(landscapes[r], both, places_of_both)
-            plain, clipped = torch.split(of_both, PILOT)
+            forms_of_both = quadratic_forms(landscapes[r], both, places_of_both)
+            plain, clipped = torch.split(forms_of_both, PILOT)
             parts = clipping_parts(batches, means[r], plain, clipped, samplings[r])
-            tried.append({**parts, "r_noise": noise[r]})
-        needed = batches_needed(tried, reader.network.n_parameters)
+            of_pilot.append({**parts, "r_noise": noise[r]})
+        needed = batches_needed(of_pilot, reader.network.n_parameters)
+
         of_replicates = []
         for r, batches in enumerate(self._batches(reader, moments, "batches", needed)):
             # The pilot's value: one taken from these very batches would bias their expectations.
@@ -222,12 +237,13 @@ class CauseReading:
     def _noise_norm(self, sampling: Sampling) -> Tensor:
         """Length of the noise on the mean over a group's part of a batch, [K], about.
 
-        sigma s sqrt(P) / (q N_a); infinite for a group without records.
+        sigma s sqrt(P) / (q N_a), with ``noise_std`` = sigma s / (qN); infinite for a group without
+        records.
         """
         pool = self.task.pool
         sizes = torch.bincount(pool.groups[: pool.n_records], minlength=pool.n_groups).double()
-        size = sum(p.numel() for p in self.task.model.parameters() if p.requires_grad)
-        return sizes.reciprocal() * sampling.noise_std * sampling.n_public * math.sqrt(size)
+        n_parameters = sum(p.numel() for p in self.task.model.parameters() if p.requires_grad)
+        return sizes.reciprocal() * sampling.noise_std * sampling.n_public * math.sqrt(n_parameters)
 
     def _sampling(self, checkpoint: Checkpoint, replicate: int) -> Sampling:
         """A step's size, its sampling, and the standard deviation of the noise on its mean."""
@@ -273,18 +289,18 @@ class CauseReading:
         probes: list[Tensor] = []
         for number in range(count):
             records = poisson_batch(stream, n_records, 1.0 / task.steps_per_epoch)
+            has_probe = number < PROBES
             weights = [torch.ones(len(records), dtype=torch.float64)]
-            if number < PROBES:
-                weights.append(  # signs, -1 or 1 (Rademacher)
-                    torch.from_numpy(stream.integers(0, 2, len(records)) * 2.0 - 1.0)
-                )
-            sums = reader.sums(records, weights)
+            if has_probe:
+                coins = stream.integers(0, 2, len(records))
+                weights.append(torch.from_numpy(coins * 2.0 - 1.0))  # -1 or 1 (Rademacher)
+            sums = reader.sums(records, weights)  # one sum for each row of weights
             plain, processed = sums.plain.double(), sums.processed.double()
             steps.append(torch.stack([plain[0], processed[0]]) / expected)
-            if number < PROBES:
-                # Each record's gradient less the mean over all records, times its sign.
-                w = weights[1].sum() / n_records
-                centred = plain[1] - w * moments.total, processed[1] - w * moments.processed
+            if has_probe:
+                # sum z_i (g_i - mean g) is sum z_i g_i less (sum z_i / n) times the total of g.
+                share = weights[1].sum() / n_records
+                centred = plain[1] - share * moments.total, processed[1] - share * moments.processed
                 probes.append(torch.stack(centred))
         stacked = torch.stack(steps, 2)  # [2, R, M, P]
         signed = torch.stack(probes, 2)  # [2, R, S, P]

@@ -142,7 +142,7 @@ class StepReader:
         self.tape = method.tape(self.objective)(self.network, self.most_rows, task.budget)
 
     def sums(self, records: Tensor, weights: Sequence[Tensor]) -> Sums:
-        """Weighted sums of some records' gradients.
+        """Weighted sums of some records' plain and processed gradients.
 
         Args:
             records: Their numbers in the training pool, [B].
@@ -151,6 +151,8 @@ class StepReader:
         batch = self._gather(records)
         norms, scale, unclipped = self._scaled(batch)
         rows = [weight.to(norms).expand_as(norms) for weight in weights]
+        # The tape's sums are of its last pass backward: first the objective's, then the loss's own
+        # where training followed another objective.
         processed = self._weighted([scale * row for row in rows])
         if not isinstance(self.objective, Erm):
             self._plain(batch)
@@ -179,13 +181,13 @@ class StepReader:
             clipped,
             torch.zeros_like(self.network.theta).double(),
         )
-        # The blocks of a small model together, each as a row of weights, for calls are what takes
-        # time; those of a large one apart, for each row of weights is a pass over all records.
-        is_small = self.is_small(int(counts.sum()) // len(blocks))
-        places = torch.repeat_interleave(torch.arange(len(blocks)), counts)
-        pieces = [(torch.cat(list(blocks)), places)] if is_small else []
-        if not is_small:
-            pieces = [(one, places[places == j]) for j, one in enumerate(blocks)]
+        # Records, and the block of each.
+        pieces = [(records, torch.full((len(records),), j)) for j, records in enumerate(blocks)]
+        # The blocks of a small model are read together, each as a row of weights, for calls are
+        # what takes time; those of a large one apart, for each row is a pass over all records.
+        if self.is_small(int(counts.sum()) // len(blocks)):
+            all_records, their_blocks = zip(*pieces, strict=True)
+            pieces = [(torch.cat(all_records), torch.cat(their_blocks))]
         for records, of_records in pieces:
             for rows in torch.split(torch.arange(len(records)), ROWS_AT_ONCE):
                 if not len(rows):  # a group that a seed does not train on
@@ -202,7 +204,7 @@ class StepReader:
         *,
         processed: bool,
     ) -> None:
-        """Add some records to the sums of their blocks.
+        """Add some records to the sums of their blocks, in place.
 
         Args:
             block_sums: The sums.
@@ -215,16 +217,17 @@ class StepReader:
         norms, scale, unclipped = self._scaled(batch)
         if processed:
             block_sums.processed.add_(self._weighted([scale])[0])
-        plain = norms
+        plain_norms = norms
         if not isinstance(self.objective, Erm):
-            plain = self._plain(batch)
+            # The tape's sums below are then of this pass.
+            plain_norms = self._plain(batch)
         present = torch.unique_consecutive(places).tolist()
         for some in torch.split(torch.tensor(present), self.most_rows):
             rows = [(places == j).to(norms).expand_as(norms) for j in some]
             block_sums.gradients[:, some] += self._weighted(rows).transpose(0, 1)
         is_clipped = scale / unclipped < CLIPPED
         for sums, values in (
-            (block_sums.squares, plain.double().square()),
+            (block_sums.squares, plain_norms.double().square()),
             (block_sums.norms, norms.double()),
             (block_sums.ratios, norms.double() / bounds.gather(1, self._lead(batch.group))),
             (block_sums.clipped, is_clipped.double()),
@@ -232,35 +235,38 @@ class StepReader:
             sums.index_add_(1, places, values)
 
     def is_small(self, records: int) -> bool:
-        """Whether calls take more time than the numbers of so many records' gradients."""
+        """Whether a pass over so many records takes less time than the call itself."""
         return self.network.n_parameters * records < SMALL
 
     def bounds(self) -> Tensor:
         """The longest gradient of each group that the rule does not clip, [R, K] float64.
 
-        NaN where it clips none, or every one. A rule is only asked for factors, so its bound is
-        looked for among norms, ever closer, and found to about one in a million.
+        NaN where the rule clips none, or every one. A rule tells factors alone and no bound. So the
+        bound is looked for on a grid of the logarithms of norms, which is made finer twice between
+        the last norm that is kept and the first that is clipped, to about one in a million.
         """
         n_groups = self.task.pool.n_groups
         group = torch.arange(n_groups).expand(self.task.repeats, -1)
         released = self.checkpoint.rule_released
         nothing = torch.zeros(group.shape)
         unclipped = self.rule.scale(released, nothing, group).unsqueeze(-1)
+        # Natural logarithms of norms, [R, K, 1].
         low = torch.full((*group.shape, 1), math.log(LEAST_BOUND), dtype=torch.float64)
         high = torch.full_like(low, math.log(MOST_BOUND))
         steps = torch.linspace(0, 1, GRID, dtype=torch.float64)
-        wide = group.unsqueeze(-1).expand(-1, -1, GRID).flatten(1)
-        ends = torch.ones_like(low, dtype=torch.bool)
+        of_norms = group.unsqueeze(-1).expand(-1, -1, GRID).flatten(1)  # a rule takes [R, B]
+        is_between = torch.ones_like(low, dtype=torch.bool)
         for turn in range(3):
-            norms = low + (high - low) * steps
-            scale = self.rule.scale(released, norms.exp().float().flatten(1), wide)
-            kept = scale.view(norms.shape) >= (1 - ROUNDING) * unclipped
-            if turn == 0:  # some norms are clipped, and some are not
-                ends = kept[..., :1] & ~kept[..., -1:]
+            logs = low + (high - low) * steps
+            scale = self.rule.scale(released, logs.exp().float().flatten(1), of_norms)
+            kept = scale.view(logs.shape) >= (1 - ROUNDING) * unclipped
+            if turn == 0:  # on the first grid the shortest is kept and the longest is clipped
+                is_between = kept[..., :1] & ~kept[..., -1:]
+            # Of the leading norms that are kept the last; -1 where the first is clipped already.
             last = kept.double().cumprod(-1).sum(-1, keepdim=True).long() - 1
-            low = norms.gather(-1, last.clamp(0, GRID - 2))
-            high = norms.gather(-1, (last + 1).clamp(1, GRID - 1))
-        return low.exp().where(ends, torch.nan).squeeze(-1)
+            low = logs.gather(-1, last.clamp(0, GRID - 2))
+            high = logs.gather(-1, (last + 1).clamp(1, GRID - 1))
+        return low.exp().where(is_between, torch.nan).squeeze(-1)
 
     def _gather(self, records: Tensor) -> Batch:
         """The records as a batch: every replicate reads the same ones.
@@ -279,18 +285,17 @@ class StepReader:
         """
         group = self._lead(batch.group)
         logits = self.tape.forward(batch.inputs, batch.norms)
-        released = self.checkpoint.objective_released
         records = records_for(self.objective, batch, logits)
-        gradient = self.objective.gradient(released, records)
+        gradient = self.objective.gradient(self.checkpoint.objective_released, records)
         delta = numbers(gradient, logits.shape, logits, "the objective's output gradient")
         norms = self._lead(self.tape.backward(delta))
-        bound = self.checkpoint.rule_released
+        released = self.checkpoint.rule_released
         upper = norms * NORM_GUARD  # rounded up, as a rule gets them in training
-        factors = self.rule.scale(bound, upper, group)
+        factors = self.rule.scale(released, upper, group)
         scale = numbers(factors, norms.shape, norms, "the clipping rule's scale")
         if self.is_limited:
             scale = limited_scale(scale, upper, self.checkpoint.sensitivity)
-        unclipped = self.rule.scale(bound, torch.zeros_like(norms), group)
+        unclipped = self.rule.scale(released, torch.zeros_like(norms), group)
         return norms, scale, unclipped
 
     def _plain(self, batch: Batch) -> Tensor:
@@ -318,6 +323,7 @@ class StepReader:
                 processed += sums.processed[0]
                 is_clipped = sums.scale / sums.unclipped < CLIPPED
                 clipped[:, k] += is_clipped.double().sum(-1)
+                # Length taken: ||g|| - C for a factor C / ||g||; 0 of records that are not clipped.
                 taken = sums.norms * (1 - sums.scale / sums.unclipped).where(is_clipped, 0.0)
                 excess[:, k] += taken.double().sum(-1)
         count = torch.bincount(groups, minlength=pool.n_groups).double()
@@ -332,9 +338,12 @@ class StepReader:
         )
 
     def unclipped(self, replicate: int) -> float:
-        """The factor that the rule gives a zero gradient; 1 where groups have factors of their own.
+        """The factor u that the rule gives a gradient which it does not clip.
 
-        ``replicate``: its number, 0 to R - 1.
+        1 where groups have factors of their own, for then there is no one step to compare with.
+
+        Args:
+            replicate: Its number, 0 to R - 1.
         """
         n_groups = self.task.pool.n_groups
         group = torch.arange(n_groups).expand(self.task.repeats, -1)
@@ -353,7 +362,7 @@ class StepReader:
         return torch.stack([row.clone() for row in self.tape.sums(rows)])
 
     def _lead(self, values: Tensor) -> Tensor:
-        """With the replicate axis that the tape leaves out where there is one replicate."""
+        """Put in front the replicate axis, which the tape leaves out where R is 1."""
         if self.task.repeats == 1:
             return values.unsqueeze(0)
         return values
@@ -367,7 +376,7 @@ def poisson_batch(stream: np.random.Generator, records: int, sample_rate: float)
 def stratified(groups: Tensor, n_groups: int, count: int, seed: int) -> Tensor:
     """At most ``count`` record numbers, equally many of each group, ascending.
 
-    A group that has fewer gives all, and leaves its places to the larger ones, which come later.
+    A group that has fewer gives all, and leaves its places to larger ones.
 
     Args:
         groups: Of every record, [N].
@@ -378,6 +387,7 @@ def stratified(groups: Tensor, n_groups: int, count: int, seed: int) -> Tensor:
     stream = numpy_stream(seed, "probe", "records")
     remaining, chosen = count, []
     sizes = torch.bincount(groups, minlength=n_groups)
+    # Small groups first, so that larger ones get what these leave.
     for place, group in enumerate(torch.argsort(sizes, stable=True).tolist()):
         members = torch.nonzero(groups == group).squeeze(1).numpy()
         share = min(len(members), remaining // (n_groups - place))

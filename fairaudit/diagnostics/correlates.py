@@ -45,23 +45,25 @@ class Ranked(NamedTuple):
     def of(cls, values: Float64, weights: Float64) -> "Ranked":
         """Rank values [n] under weights [n, W], not negative.
 
-        A rank is the weight below a value and half of that at it, so ties stand at their mean.
+        A value's rank is the weight below it and half of the weight at it, so equal values have one
+        rank, the mean of their places.
         """
         order = np.argsort(values, kind="stable")
         ordered = values[order]
-        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])  # of equal values
-        at_value = weights[order]
+        # Where each distinct value begins among the ordered ones.
+        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+        at_value = weights[order]  # weight of each distinct value
         if len(starts) < len(values):
             at_value = np.add.reduceat(at_value, starts, axis=0)
-        middle = np.cumsum(at_value, axis=0)
-        total = middle[-1].copy()
-        middle -= at_value / 2
-        middle -= np.einsum("nw,nw->w", middle, at_value) / total
-        variance = np.einsum("nw,nw,nw->w", middle, middle, at_value)
-        if len(starts) == 1:
+        of_distinct = np.cumsum(at_value, axis=0)
+        total = of_distinct[-1].copy()  # a copy, for the row is changed in place below
+        of_distinct -= at_value / 2
+        of_distinct -= np.einsum("nw,nw->w", of_distinct, at_value) / total  # less their mean
+        variance = np.einsum("nw,nw,nw->w", of_distinct, of_distinct, at_value)
+        if len(starts) == 1:  # exactly 0 of a constant, which rounding would miss
             variance = np.zeros(len(total))
         ranks = np.empty_like(weights)
-        ranks[order] = np.repeat(middle, np.diff(np.r_[starts, len(values)]), axis=0)
+        ranks[order] = np.repeat(of_distinct, np.diff(np.r_[starts, len(values)]), axis=0)
         return cls(ranks, variance)
 
 
@@ -101,17 +103,16 @@ def rank_correlations(
     for place, rows in enumerate([*(one.rows for one in strata), slice(0, n)]):
         if rows.stop - rows.start < LEAST:
             continue
-        here = weights[rows]
+        of_rows = weights[rows]
         ranked = {
-            name: Ranked.of(value[rows], here)
+            name: Ranked.of(value[rows], of_rows)
             for name, value in values.items()
             if np.isfinite(value[rows]).all()
         }
         for number, (first, second) in enumerate(pairs):
             if first in ranked and second in ranked:
-                correlations[number, place] = _with_interval(
-                    _correlation(ranked[first], ranked[second], here)
-                )
+                of_samples = _correlation(ranked[first], ranked[second], of_rows)
+                correlations[number, place] = _with_interval(of_samples)
     return correlations
 
 
@@ -129,7 +130,10 @@ def spearman(a: Float64, b: Float64, weights: Float64) -> Float64:
 
 
 def _correlation(a: Ranked, b: Ranked, weights: Float64) -> Float64:
-    """Of two values' ranks under the same weights [n, W], [W]; NaN where one is constant."""
+    """Correlation of two values' ranks under the same weights [n, W]: [W].
+
+    NaN where one of the values is constant.
+    """
     product = np.einsum("nw,nw,nw->w", a.ranks, b.ranks, weights)
     with np.errstate(invalid="ignore", divide="ignore"):
         correlation: Float64 = product / np.sqrt(a.variance * b.variance)
@@ -137,6 +141,6 @@ def _correlation(a: Ranked, b: Ranked, weights: Float64) -> Float64:
 
 
 def _with_interval(values: Float64) -> Float64:
-    """The first value, and the ends of a 95 % interval by the others, [3]."""
+    """The sample's value, which is first, and a 95 % interval's ends by its resamples', [3]."""
     ends = np.nanquantile(values[1:], LEVELS) if np.isfinite(values[1:]).any() else [np.nan] * 2
     return np.asarray([values[0], *ends])

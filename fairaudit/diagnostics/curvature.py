@@ -66,9 +66,10 @@ def quadratic_forms(
     Args:
         landscape: Model, parameters, records.
         vectors: [V, P], in the engine's order of parameters.
-        places: Of each vector the number of the slice of ``SLICE`` records of every group that it
-            meets, counted round; ``EVERY`` for all records. Means over vectors with places 0, 1, ..
-            are then means over vectors and records at once, for a fraction of the work.
+        places: Of each vector the number of the slice of about ``SLICE`` records of every group
+            that it meets, counted round where a group has fewer slices; ``EVERY`` for all records.
+            The mean over vectors with places 0, 1, .. is then one over vectors and records at once,
+            for a fraction of the work.
 
     Returns:
         [V, K + 1], float64; NaN for an absent group.
@@ -76,17 +77,20 @@ def quadratic_forms(
     records = landscape.records
     if is_linear(landscape):
         return records.means(forms_of_linear(landscape, vectors) * records.counts)
-    of_vectors = [EVERY] * len(vectors) if places is None else list(places)
+    if places is None:
+        places = [EVERY] * len(vectors)
     means = torch.full((len(vectors), records.n_groups), torch.nan, dtype=torch.float64)
     for group, (first, end) in enumerate(itertools.pairwise(records.edges)):
-        slices = max(1, -(-(end - first) // SLICE))
-        meeting: dict[int, list[int]] = {}  # slice -> the vectors that meet it
-        for number, place in enumerate(of_vectors):
-            meeting.setdefault(EVERY if place == EVERY else place % slices, []).append(number)
-        for place, numbers in meeting.items():
-            # Every so many-th record, for neighbours in the file may be alike.
+        slices = max(1, math.ceil((end - first) / SLICE))
+        vectors_of_slice: dict[int, list[int]] = {}
+        for number, place in enumerate(places):
+            met = EVERY if place == EVERY else place % slices
+            vectors_of_slice.setdefault(met, []).append(number)
+        for place, numbers in vectors_of_slice.items():
             rows = torch.arange(first, end)
-            rows = rows if place == EVERY else rows[place::slices]
+            if place != EVERY:
+                # Every ``slices``-th record, for neighbours in the file may be alike.
+                rows = rows[place::slices]
             if len(rows):
                 means[numbers, group] = summed_forms(landscape, vectors[numbers], rows) / len(rows)
     return records.means(means * records.counts)
@@ -127,8 +131,11 @@ def forms_of_records(
 
     None where the model is no chain of linear layers and activations of ``CURVES``.
 
-    It is the second derivative of the loss at theta + t v in t. Each layer passes on its outputs'
-    first and second derivatives, and needs nothing but its inputs': no pass backward.
+    The form is the second derivative in t of the loss at theta + t v. ``first`` and ``second`` are
+    the derivatives z' and z'' of a layer's outputs z in t, carried from the first layer to the
+    last. A linear layer z = W x + b, moved by the part (V, c) of v, has z' = W x' + V x + c and
+    z'' = W x'' + 2 V x'. An activation a(z) has a' z' and a' z'' + a'' z'^2. The loss, with
+    probabilities p and gradient delta = p - y in the last z, has <delta, z''> + Var_p(z').
 
     Args:
         landscape: Model, parameters, records.
@@ -140,7 +147,8 @@ def forms_of_records(
         return None
     outputs = landscape.records.features[rows]
     vectors = vectors.to(outputs)
-    first: Tensor | None = None  # [V, n, width]; below the first linear layer nothing moves
+    # [V, n, width]; None below the first linear layer, where t moves nothing.
+    first: Tensor | None = None
     second: Tensor | None = None
     for layer in layers:
         inputs, outputs = outputs, layer.forward(outputs)
@@ -178,7 +186,11 @@ def is_linear(landscape: Landscape) -> bool:
 
 
 def forms_of_linear(landscape: Landscape, vectors: Tensor) -> Tensor:
-    """v^T H v of each block's mean loss, for each vector [V, P]: [V, BLOCKS] float64."""
+    """v^T H_a v of each group's mean loss, of one linear layer, for vectors [V, P].
+
+    Returns:
+        [V, K] float64; NaN for an absent group.
+    """
     of_records = forms_of_records(landscape, vectors)
     assert of_records is not None, "one linear layer is a chain"
     return landscape.records.sums(of_records) / landscape.records.counts
@@ -187,7 +199,8 @@ def forms_of_linear(landscape: Landscape, vectors: Tensor) -> Tensor:
 def hessian_of_linear(landscape: Landscape, rows: Tensor) -> Float64:
     """The Hessian of the mean loss of some rows, [P, P], of one linear layer.
 
-    With inputs x, ending in 1 where there is a bias, it is the mean of (diag p - p p^T) ⊗ x x^T.
+    With inputs x, ending in 1 where there is a bias, and probabilities p [C] of the C outputs, the
+    Hessian is the mean over rows of (diag p - p p^T) ⊗ x x^T.
     """
     layers = landscape.layers()
     assert layers is not None
@@ -198,7 +211,8 @@ def hessian_of_linear(landscape: Landscape, rows: Tensor) -> Float64:
     p = layer.forward(features).double().softmax(-1)
     of_outputs = torch.diag_embed(p) - p.unsqueeze(2) * p.unsqueeze(1)  # [n, C, C]
     x = features.double()
-    place = torch.arange(outputs * inputs).view(outputs, inputs)  # of each weight in theta
+    # Where each weight stands in theta, [C, D]: first all weights, then all biases.
+    place = torch.arange(outputs * inputs).view(outputs, inputs)
     if layer.has_bias:
         x = torch.cat([x, x.new_ones(len(x), 1)], 1)
         biases = outputs * inputs + torch.arange(outputs)
@@ -214,10 +228,10 @@ def hessian_of_linear(landscape: Landscape, rows: Tensor) -> Float64:
 def extremes(landscape: Landscape) -> tuple[Tensor, Tensor]:
     """The largest and the smallest eigenvalue of every group's Hessian, algebraically, [K] each.
 
-    Of up to ``DENSE_LIMIT`` parameters of the Hessian itself, else by products H v over at most
-    ``EIGEN_RECORDS`` records of each group (Lanczos), to half a percent of the largest. Those lie
-    inside the spectrum: a smallest value below zero proves that there is a direction of negative
-    curvature.
+    Up to ``DENSE_LIMIT`` parameters the Hessian is written out. Beyond, eigenvalues are found by
+    products H v over at most ``EIGEN_RECORDS`` records of each group (Lanczos), to half a percent
+    of the largest. Values found so lie inside the spectrum: a smallest one below zero proves that
+    there is a direction of negative curvature.
 
     Returns:
         float64; NaN for an absent group, and where they were not found.
@@ -230,19 +244,20 @@ def extremes(landscape: Landscape) -> tuple[Tensor, Tensor]:
         if first == end:
             continue
         rows = torch.arange(first, end)
-        if size > DENSE_LIMIT:
-            rows = rows[:: -(-len(rows) // EIGEN_RECORDS)]
         if size <= DENSE_LIMIT:
             matrix = _hessian(landscape, rows)
-            if np.isfinite(matrix).all():
+            if np.isfinite(matrix).all():  # a diverged model has none
+                # Exactly symmetric, which rounding of products is not.
                 values = np.linalg.eigvalsh((matrix + matrix.T) / 2)
                 largest[group], smallest[group] = values[-1], values[0]
             continue
+        rows = rows[:: math.ceil(len(rows) / EIGEN_RECORDS)]
         apply = _product_with_hessian(landscape, rows)
-        top = _largest(apply, size)
+        top = _largest_eigenvalue(apply, size)
         largest[group] = top
-        # Seen from above the spectrum its other end is the largest, found to the same tolerance.
-        smallest[group] = top - _largest(partial(_seen_from, apply, top), size)
+        # The largest eigenvalue of top I - H is top less the smallest of H; found so, its error is
+        # a share of the whole spectrum, not of a smallest value near zero.
+        smallest[group] = top - _largest_eigenvalue(partial(_flipped_product, apply, top), size)
     return largest, smallest
 
 
@@ -268,6 +283,7 @@ def _product_with_hessian(landscape: Landscape, rows: Tensor) -> Callable[[Float
 
     def apply(vector: Float64) -> Float64:
         """H v, [P]."""
+        # The eigenvalue solver hands views, and vectors [P, 1].
         given = torch.from_numpy(np.ascontiguousarray(vector.reshape(-1))).to(leaf)
         total = torch.zeros(len(leaf), dtype=torch.float64)
         for gradient in pieces:
@@ -279,13 +295,16 @@ def _product_with_hessian(landscape: Landscape, rows: Tensor) -> Callable[[Float
     return apply
 
 
-def _seen_from(apply: Callable[[Float64], Float64], top: float, vector: Float64) -> Float64:
-    """The product of ``top`` I - H with a vector, [P]."""
+def _flipped_product(apply: Callable[[Float64], Float64], top: float, vector: Float64) -> Float64:
+    """(top I - H) v, [P], from ``apply``, which computes H v."""
     return top * vector.reshape(-1) - apply(vector)
 
 
-def _largest(apply: Callable[[Float64], Float64], size: int) -> float:
-    """The largest eigenvalue of an operator on [P]; NaN where it was not found."""
+def _largest_eigenvalue(apply: Callable[[Float64], Float64], size: int) -> float:
+    """The algebraically largest eigenvalue of a symmetric operator v -> ``apply(v)`` on [P].
+
+    NaN where the search did not converge. It starts from fixed signs, so equal audits read alike.
+    """
     start = numpy_stream(0, "probe", "lanczos").integers(0, 2, size) * 2.0 - 1.0
     operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
     try:
@@ -355,8 +374,9 @@ def _traces_of_chain(landscape: Landscape, layers: Sequence[Layer], rows: slice)
     """tr H_i of the records of a slice, [n], in one pass from the last layer to the first.
 
     The loss's Hessian in the outputs z of a layer is kept as sum_j w_j c_j c_j^T + diag(bend), and
-    carried from the last layer down: ``weights`` [n, J], ``columns`` [n, J, width] and ``bend``
-    [n, width], beside ``delta`` [n, width], the loss's gradient in z.
+    carried from the last layer down: ``weights`` w [n, J], ``columns`` c [n, J, width] and ``bend``
+    [n, width], beside ``delta`` [n, width], the loss's gradient in z. Below an activation a it is
+    diag(a') S diag(a') + diag(delta a''), below a linear layer W^T S W, where S is the one above.
     """
     values = [landscape.records.features[rows]]
     for layer in layers:
@@ -384,8 +404,8 @@ def _traces_of_chain(landscape: Landscape, layers: Sequence[Layer], rows: slice)
             break
         columns = columns @ layer.weight
         delta = delta @ layer.weight
-        # W^T diag(bend) W: below the last linear layer only traces are asked for, and its diagonal
-        # does; above, the rows of W become columns of weight bend.
+        # W^T diag(bend) W. Where one linear layer is left, only the trace of its Hessian is wanted,
+        # for which the diagonal is enough; else the rows of W become columns of weight bend.
         if linear_below == 1:
             bend = bend @ layer.weight.square()
         else:

@@ -107,18 +107,22 @@ class Cut:
 def blocks_of(groups: Int64, number: int) -> Int64:
     """Deal the rows of each group into ``BLOCKS`` blocks at random, equally many to each.
 
-    It follows from the file alone, so that a row lies in one block at every seed.
+    No audit seed enters, so that a row lies in the same block at every seed.
 
     Args:
-        groups: Group of every row of the file.
+        groups: Group of every row of the file, [n].
         number: Place of the grouping, which has a random stream of its own.
+
+    Returns:
+        Block of every row, 0 to ``BLOCKS`` - 1, [n].
     """
-    order = numpy_stream(0, "probe", "blocks", number).permutation(len(groups))
-    by_group = order[np.argsort(groups[order], kind="stable")]
+    shuffled = numpy_stream(0, "probe", "blocks", number).permutation(len(groups))
+    by_group = shuffled[np.argsort(groups[shuffled], kind="stable")]  # rows, group after group
     sizes = np.bincount(groups)
-    first = np.repeat(np.cumsum(sizes) - sizes, sizes)  # of the row's group, in this order
+    # Where the group of each row of ``by_group`` begins; from there its rows are counted round.
+    group_starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
     blocks = np.empty(len(groups), dtype=np.int64)
-    blocks[by_group] = (np.arange(len(groups)) - first) % BLOCKS
+    blocks[by_group] = (np.arange(len(groups)) - group_starts) % BLOCKS
     return blocks
 
 
@@ -140,32 +144,34 @@ def read(
     """
     if not isinstance(method, GradientMethod) or not trained.checkpoints or not cuts:
         return {}
-    if bool(torch.isinf(trained.checkpoints[0].sensitivity).all()):
+    if bool(torch.isinf(trained.checkpoints[0].sensitivity).all()):  # nothing is clipped
         return {}
-    size = 8 * trained.parameters.numel() * (BLOCKS + 1)
-    if size * max(cut.n_groups + 1 for cut in cuts) > MOST_BYTES:
+    float64_bytes = 8
+    bytes_of_group = float64_bytes * trained.parameters.numel() * (BLOCKS + 1)
+    if bytes_of_group * max(cut.n_groups + 1 for cut in cuts) > MOST_BYTES:
         return {}
+    # Of a release that is no noised sum over the expected batch the terms are not known.
     has_terms = isinstance(method.release(task), Release)
-    readers = [CutReader(cut, task, amount, len(cuts)) for cut in cuts]
-    by_name: dict[str, list[Tensor]] = {}
+    cut_readers = [CutReader(cut, task, amount, len(cuts)) for cut in cuts]
+    of_checkpoints: dict[str, list[Tensor]] = {}  # array name -> a reading of each checkpoint
     counts = []
     with torch.no_grad():
         for checkpoint in trained.checkpoints:
             reader = StepReader(method, task, checkpoint)
-            is_wanted = has_terms and checkpoint.step in amount.term_steps
+            reads_terms = has_terms and checkpoint.step in amount.term_steps
             pilot = drawn(reader, "angles", BATCHES)
             of_step = StepOfCuts(reader, pilot)
-            for one in readers:
-                of_step.add(one, has_terms=is_wanted)
-            if is_wanted:
+            for cut_reader in cut_readers:
+                of_step.add(cut_reader, has_terms=reads_terms)
+            if reads_terms:
                 of_step.read_terms(amount)
             counts.append(of_step.batches)
             for number, series in enumerate(of_step.series):
                 for name, value in series.items():
-                    by_name.setdefault(array_name(number, name), []).append(value)
-    arrays = {name: torch.stack(values) for name, values in by_name.items()}
-    for number, one in enumerate(readers):
-        arrays[array_name(number, "rows")] = one.rows
+                    of_checkpoints.setdefault(array_name(number, name), []).append(value)
+    arrays = {name: torch.stack(values) for name, values in of_checkpoints.items()}
+    for number, cut_reader in enumerate(cut_readers):
+        arrays[array_name(number, "rows")] = cut_reader.rows
     arrays[array_name(0, "batches")] = torch.tensor(counts)
     return arrays
 
@@ -173,13 +179,14 @@ def read(
 class GroupMeans(NamedTuple):
     """Mean gradients of a grouping's K groups and, last, of all records, at one step.
 
-    They stay weighted sums of the blocks' sums: products and lengths follow from those of the
-    blocks, so that no vector is made for each block that is left out.
+    The means with a block left out are not made as vectors. Each is a weighted sum of the blocks'
+    sums, so its products and its length follow from those of the blocks.
 
     Args:
         sums: Sums of the gradients of each group's blocks, [R, K, BLOCKS, P].
-        weights: Of these sums in the group's means, [K, J, BLOCKS]; 0 for a group without rows.
-        shares: Of each group's mean in the mean over all records, [K].
+        weights: Weight of each of these sums in the group's mean, with no block left out (first)
+            and with each, [K, J, BLOCKS]; 0 for a group without rows.
+        shares: Weight of each group's mean in the mean over all records, [K].
         whole: The mean over all records, no block left out, [R, P].
         squares: ||g_a||^2, [R, K + 1, J].
         chance: tr S_a / n_a, what chance adds to that, [R, K + 1, J].
@@ -194,10 +201,17 @@ class GroupMeans(NamedTuple):
     chance: Tensor
     rows: Tensor
 
-    def of(self, vectors: Tensor) -> Tensor:
-        """Products with some vectors [R, V, P], [R, V, K + 1, J]; NaN of too few rows."""
+    def products(self, vectors: Tensor) -> Tensor:
+        """Inner products <g_a, v> of every mean with some vectors v.
+
+        Args:
+            vectors: [R, V, P].
+
+        Returns:
+            [R, V, K + 1, J]; NaN for a group of fewer than ``LEAST_ROWS``.
+        """
         of_blocks = torch.matmul(vectors, self.sums.flatten(1, 2).transpose(1, 2))
-        of_blocks = of_blocks.view(*vectors.shape[:2], *self.sums.shape[1:3])
+        of_blocks = of_blocks.view(*vectors.shape[:2], *self.sums.shape[1:3])  # [R, V, K, BLOCKS]
         of_groups = torch.einsum("kjb,rvkb->rvkj", self.weights, of_blocks)
         of_whole = torch.einsum("k,rvkj->rvj", self.shares, of_groups)
         products = torch.cat([of_groups, of_whole.unsqueeze(2)], 2)
@@ -211,14 +225,20 @@ class CutReader:
         cut: The grouping.
         task: The training.
         amount: How much is read, for all groupings together.
-        cuts: How many groupings there are.
+        cuts: How many groupings there are, which share the rows that are read.
+
+    Attributes:
+        shares: Weight of each group's mean in the mean over all training rows, [K].
+        cells: Numbers of the rows that are read, of each group and block: K lists of BLOCKS.
+        curved: The same of the fewer rows that curvature is read from.
+        rows: How many rows are read of each group and, last, of all, [K + 1] float64.
     """
 
     def __init__(self, cut: Cut, task: Task, amount: Amount, cuts: int) -> None:
         self.cut, self.task = cut, task
         sizes = torch.bincount(cut.groups, minlength=cut.n_groups).double()
-        self.shares = sizes / sizes.sum()  # of each group's mean in the mean over all rows
-        self.cells = self._cells(amount.rows // cuts)  # numbers of the rows of group and block
+        self.shares = sizes / sizes.sum()
+        self.cells = self._cells(amount.rows // cuts)
         self.curved = self._cells(amount.curved // cuts)
         read = torch.tensor([float(sum(map(len, of_group))) for of_group in self.cells])
         self.rows = torch.cat([read, read.sum().unsqueeze(0)]).double()
@@ -235,43 +255,50 @@ class CutReader:
         return cells
 
     def means(self, of_groups: Sequence[BlockSums]) -> GroupMeans:
-        """Mean gradients of every group and of all records.
+        """Mean gradients of every group and of all records, with their lengths.
 
         Args:
-            of_groups: The sums over each group's blocks.
+            of_groups: The sums over the blocks of each of the K groups.
         """
         sums = torch.stack([blocks.gradients for blocks in of_groups], 1)
         counts = torch.stack([blocks.counts for blocks in of_groups])  # [K, BLOCKS]
-        one_block = torch.eye(BLOCKS, dtype=torch.float64).unsqueeze(0)
-        weights = torch.cat([left_out(one_block, one).nan_to_num(0.0) for one in counts])
-        of_all = (self.shares.view(-1, 1, 1) * weights).transpose(0, 1).flatten(1)  # [J, K BLOCKS]
-        whole = torch.matmul(of_all, sums.flatten(1, 2))  # [R, J, P]
+        # A mean of unit vectors has as entries the weights of the blocks.
+        unit_sums = torch.eye(BLOCKS, dtype=torch.float64).unsqueeze(0)
+        weights = torch.cat([left_out(unit_sums, of_group).nan_to_num(0.0) for of_group in counts])
+        # ||g_a||^2 from the products of the group's blocks with each other, w^T (S S^T) w.
         products = torch.matmul(sums, sums.transpose(2, 3))
         squares = torch.einsum("kjb,rkbc,kjc->rkj", weights, products, weights)
+        of_all = (self.shares.view(-1, 1, 1) * weights).transpose(0, 1).flatten(1)  # [J, K BLOCKS]
+        whole = torch.matmul(of_all, sums.flatten(1, 2))  # [R, J, P]
+        # tr S_a / n_a = (mean ||g_i||^2 - ||g_a||^2) / (n_a - 1).
         rows = torch.cat([counts.sum(1, keepdim=True), counts.sum(1, keepdim=True) - counts], 1)
         of_records = torch.stack([left_out(one.squares, one.counts) for one in of_groups], 1)
         chance = (of_records - squares) / (rows - 1).clamp(min=1)
+        # The mean over all is the sum of share g_a, so its chance is that of share^2 times g_a's.
         shared = self.together(list((self.shares.view(-1, 1) * chance).unbind(1)))[:, -1:]
         return GroupMeans(
-            sums,
-            weights,
-            self.shares,
-            whole[:, 0],
-            torch.cat([squares, whole.square().sum(-1).unsqueeze(1)], 1),
-            torch.cat([chance, shared], 1),
-            self.rows,
+            sums=sums,
+            weights=weights,
+            shares=self.shares,
+            whole=whole[:, 0],
+            squares=torch.cat([squares, whole.square().sum(-1).unsqueeze(1)], 1),
+            chance=torch.cat([chance, shared], 1),
+            rows=self.rows,
         )
 
     def together(self, of_groups: Sequence[Tensor]) -> Tensor:
-        """A mean over records of every group [R, ...] each, and over all records: [R, K + 1, ...].
+        """Means over the records of each group, and behind them the mean over all records.
 
-        A group without rows does not count in the last.
+        Args:
+            of_groups: The mean of each group, K of [R, ...]; one of a group without rows does not
+                count in the mean over all.
+
+        Returns:
+            [R, K + 1, ...].
         """
-        whole = sum(
-            share * value
-            for share, value, rows in zip(self.shares, of_groups, self.rows, strict=False)
-            if rows
-        )
+        # Not strict: ``rows`` has one place more, of all records.
+        weighed = zip(self.shares, of_groups, self.rows, strict=False)
+        whole = sum(share * mean for share, mean, rows in weighed if rows)
         assert isinstance(whole, Tensor)  # there are records
         return torch.stack([*of_groups, whole], 1)
 
@@ -296,91 +323,144 @@ class StepOfCuts:
         self.batches = 0
         self._terms: list[CutTerms] = []
 
-    def add(self, of_cut: CutReader, *, has_terms: bool) -> None:
-        """Read the angles of a grouping, and keep what its terms need.
+    def add(self, cut_reader: CutReader, *, has_terms: bool) -> None:
+        """Read the angles of a grouping, append its series, and keep what its terms need.
 
         Args:
-            of_cut: The grouping.
-            has_terms: Whether terms are to be read.
+            cut_reader: The grouping.
+            has_terms: Whether terms are to be read; ``read_terms`` replaces their NaN.
         """
         of_groups = [
-            self.reader.blocks(cells, self.bounds, processed=True) for cells in of_cut.cells
+            self.reader.blocks(blocks, self.bounds, processed=True) for blocks in cut_reader.cells
         ]
-        means = of_cut.means(of_groups)
-        of_records, processed = [], []
-        for blocks in of_groups:
-            of_rows = torch.stack([blocks.norms, blocks.ratios, blocks.clipped], -1)
-            of_records.append(left_out(of_rows, blocks.counts))
-            processed.append(blocks.processed / blocks.counts.sum().clamp(min=1))
-        plain, clipped = (means.of(vectors) for vectors in self.pilot)
-        series = turned_by(means, (plain, clipped), self.pilot.lengths)
-        norms, ratios, shares = of_cut.together(of_records).unbind(-1)
-        series |= {"gradient_norm": norms, "norm_to_bound": ratios, "clipped_share": shares}
-        # Of all records E g_B and E gbar_B over batches.
-        per_record = self.reader.task.pool.n_records / self.reader.task.n_public
-        expected = torch.stack([means.whole, of_cut.together(processed)[:, -1]], 1) * per_record
-        of_plain, of_clipped = means.of(expected).unbind(1)
-        of_pilot = StepProducts.of(self.pilot, plain, clipped, (of_plain, of_clipped))
+        means = cut_reader.means(of_groups)
+        plain, clipped = (means.products(vectors) for vectors in self.pilot)
+        series = angles(means, (plain, clipped), self.pilot.lengths)
+        series |= self._norms(cut_reader, of_groups)
+
+        known = self._known_products(cut_reader, of_groups, means)
+        of_pilot = StepProducts.of(self.pilot, plain, clipped, known)
         turns = Turns.of(of_pilot, self.scale.unclipped)
-        # In units that all groups share, so that every checkpoint counts alike.
-        size = self.scale.learning_rate * self.pilot.lengths[0].mean(1) * norms[:, -1, 0]
-        series[TURNED] = self.scale.learning_rate * turns.direction / size.view(-1, 1, 1)
+        # A unit that all groups share, so that every checkpoint counts alike.
+        norms = series["gradient_norm"]
+        unit = self.scale.learning_rate * self.pilot.lengths[0].mean(1) * norms[:, -1, 0]
+        series[TURNED] = self.scale.learning_rate * turns.direction / unit.view(-1, 1, 1)
         series |= {name: torch.full_like(norms, math.nan) for name in TERMS}
         series |= {f"{name}_se": torch.full_like(norms[..., 0], math.nan) for name in TERMS}
         self.series.append(series)
         if has_terms:
-            known = of_plain, of_clipped
-            self._terms.append(CutTerms(of_cut, means, of_pilot, known, size, series))
+            self._terms.append(CutTerms(cut_reader, means, of_pilot, known, unit, series))
+
+    def _norms(self, cut_reader: CutReader, of_groups: Sequence[BlockSums]) -> dict[str, Tensor]:
+        """Means over records of their gradients' norms and clips, [R, K + 1, J] each.
+
+        Args:
+            cut_reader: The grouping.
+            of_groups: The sums over the blocks of each of its groups.
+        """
+        of_records = []
+        for blocks in of_groups:
+            sums = torch.stack([blocks.norms, blocks.ratios, blocks.clipped], -1)
+            of_records.append(left_out(sums, blocks.counts))
+        norms, ratios, clipped = cut_reader.together(of_records).unbind(-1)
+        return {"gradient_norm": norms, "norm_to_bound": ratios, "clipped_share": clipped}
+
+    def _known_products(
+        self, cut_reader: CutReader, of_groups: Sequence[BlockSums], means: GroupMeans
+    ) -> tuple[Tensor, Tensor]:
+        """<g_a, E g_B> and <g_a, E gbar_B>, expected over all batches, [R, K + 1, J] each.
+
+        Args:
+            cut_reader: The grouping.
+            of_groups: The sums over the blocks of each of its groups.
+            means: g_a of every group.
+        """
+        processed = [
+            blocks.processed / blocks.counts.sum().clamp(min=1)  # a group may have no rows
+            for blocks in of_groups
+        ]
+        whole = torch.stack([means.whole, cut_reader.together(processed)[:, -1]], 1)
+        # E g_B is the sum over all records divided by the public N, which may not be their number.
+        task = self.reader.task
+        expected = whole * (task.pool.n_records / task.n_public)
+        of_plain, of_clipped = means.products(expected).unbind(1)
+        return of_plain, of_clipped
 
     def read_terms(self, amount: Amount) -> None:
-        """Read the terms of all groupings, over batches that are drawn for them.
+        """Write the terms of all groupings into their series.
+
+        Terms stay NaN where there is no batch at which they are defined (``StepBatches.usable``).
 
         Args:
             amount: How many batches at most.
         """
-        reader, scale, usable = self.reader, self.scale, self.pilot.usable
-        eta, step = scale.learning_rate, reader.checkpoint.step
+        usable = self.pilot.usable
         if not usable.any():
             return
         # The pilot's value: one taken from the very batches would bias their expectations.
         typical = self.pilot.shrinkage[:, usable].mean(1)
-        curvatures = [CurvatureReader(reader, one.reader.curved) for one in self._terms]
-        half = (eta * scale.noise).square().view(-1, 1, 1) / 2
-        needed = 1
-        for of_cut, curvature in zip(self._terms, curvatures, strict=True):
-            traces = curvature.traces(step)
-            noise = half * of_cut.reader.together([one.left_out for one in traces])
-            of_cut.series["step_noise"] = noise
-            of_cut.series["step_noise_se"] = half[..., 0] * of_cut.error(traces)
-            of_pilot = of_cut.pilot._replace(known=of_cut.known)
-            turns = Turns.of(of_pilot, scale.unclipped, typical=typical)
-            spread = eta * turns.spread[..., 0].movedim(1, -1)
-            parts = eta * torch.stack([turns.direction, turns.magnitude])[..., 0], noise[..., 0]
-            size = reader.network.n_parameters
-            needed = max(needed, batches_needed(spread, *parts, size, amount.batches))
-        batches = drawn(reader, "batches", needed)
-        self.batches = needed
-        usable = batches.usable
-        if not usable.any():
+        curvatures = [CurvatureReader(self.reader, one.reader.curved) for one in self._terms]
+        self.batches = self._read_noise(curvatures, typical, amount)
+        batches = drawn(self.reader, "batches", self.batches)
+        if not batches.usable.any():
             return
         for of_cut, curvature in zip(self._terms, curvatures, strict=True):
-            plain, clipped = (of_cut.means.of(vectors) for vectors in batches)
-            of_batches = StepProducts.of(batches, plain, clipped, of_cut.known)
-            turns = Turns.of(of_batches, scale.unclipped, typical=typical)
-            spread = turns.spread[..., 0].movedim(1, -1)
-            drawn_error = eta * spread.std(-1) / math.sqrt(max(1, spread.shape[-1]))
-            series = of_cut.series
-            series[TURNED] = eta * turns.direction / of_cut.size.view(-1, 1, 1)
-            for name, turned, forms in zip(
-                ("direction", "magnitude"),
-                (turns.direction, turns.magnitude),
-                curvature.forms(batches.only(usable), scale.unclipped),
-                strict=True,
-            ):
-                second = of_cut.reader.together([one.left_out for one in forms])
-                series[name] = eta * turned - eta**2 / 2 * second
-                of_slices = eta**2 / 2 * of_cut.error(forms)
-                series[f"{name}_se"] = torch.hypot(drawn_error, of_slices)
+            self._read_turns(of_cut, curvature, batches, typical)
+
+    def _read_noise(
+        self, curvatures: Sequence[CurvatureReader], typical: Tensor, amount: Amount
+    ) -> int:
+        """Write R_noise of all groupings, and count the batches that the other terms need.
+
+        R_noise = (eta noise)^2 / 2 times Tr H_a (docs/methods.md 8.1).
+
+        Args:
+            curvatures: One of each grouping.
+            typical: The pilot's mean shrinkage, [R].
+            amount: How many batches at most.
+        """
+        reader, scale = self.reader, self.scale
+        eta, needed = scale.learning_rate, 1
+        factor = (eta * scale.noise).square().view(-1, 1, 1) / 2
+        for of_cut, curvature in zip(self._terms, curvatures, strict=True):
+            traces = curvature.traces(reader.checkpoint.step)
+            noise = factor * of_cut.reader.together([one.left_out for one in traces])
+            of_cut.series["step_noise"] = noise
+            of_cut.series["step_noise_se"] = factor[..., 0] * of_cut.error(traces)
+            of_pilot = of_cut.pilot._replace(known=of_cut.known)
+            turns = Turns.of(of_pilot, scale.unclipped, typical=typical)
+            spread = eta * turns.spread[..., 0].movedim(1, -1)  # place 0: no block left out
+            parts = eta * torch.stack([turns.direction, turns.magnitude])[..., 0], noise[..., 0]
+            parameters = reader.network.n_parameters
+            needed = max(needed, batches_needed(spread, *parts, parameters, amount.batches))
+        return needed
+
+    def _read_turns(
+        self, of_cut: "CutTerms", curvature: CurvatureReader, batches: StepBatches, typical: Tensor
+    ) -> None:
+        """Write R_dir and R_mag of one grouping, with their standard errors.
+
+        Args:
+            of_cut: The grouping.
+            curvature: Reads its second orders.
+            batches: Those that the expectations are taken over.
+            typical: A shrinkage near theirs that does not depend on them, [R].
+        """
+        scale, series = self.scale, of_cut.series
+        eta = scale.learning_rate
+        plain, clipped = (of_cut.means.products(vectors) for vectors in batches)
+        of_batches = StepProducts.of(batches, plain, clipped, of_cut.known)
+        turns = Turns.of(of_batches, scale.unclipped, typical=typical)
+        series[TURNED] = eta * turns.direction / of_cut.unit.view(-1, 1, 1)
+        spread = turns.spread[..., 0].movedim(1, -1)  # [R, K + 1, M], no block left out
+        error_of_first = eta * spread.std(-1) / math.sqrt(max(1, spread.shape[-1]))
+        firsts = turns.direction, turns.magnitude
+        seconds = curvature.forms(batches.only(batches.usable), scale.unclipped)
+        for name, first, forms in zip(("direction", "magnitude"), firsts, seconds, strict=True):
+            second = of_cut.reader.together([one.left_out for one in forms])
+            series[name] = eta * first - eta**2 / 2 * second
+            error_of_second = eta**2 / 2 * of_cut.error(forms)
+            series[f"{name}_se"] = torch.hypot(error_of_first, error_of_second)
 
 
 class CutTerms(NamedTuple):
@@ -391,31 +471,40 @@ class CutTerms(NamedTuple):
         means: Mean gradients of its groups and, last, of all records.
         pilot: Products of these means with a few batches of the step.
         known: Products with E g_B and E gbar_B over all batches, [R, K + 1, J] each.
-        size: What the comparison of groups is counted in, eta times the mean length of g_B times
+        unit: What the comparison of groups is counted in, eta times the mean length of g_B times
             that of a record's gradient, [R].
-        series: Where the terms go.
+        series: Readings by name; the terms are written here.
     """
 
-    reader: "CutReader"
+    reader: CutReader
     means: GroupMeans
     pilot: StepProducts
     known: tuple[Tensor, Tensor]
-    size: Tensor
+    unit: Tensor
     series: dict[str, Tensor]
 
-    def error(self, blocks: Sequence[BlockMeans]) -> Tensor:
-        """The standard error of a mean over rows of every group and of all, [R, K + 1]."""
-        errors = [one.error for one in blocks]
-        squares = zip(self.reader.shares, errors, self.reader.rows, strict=False)
-        whole = sum((share * error).square() for share, error, rows in squares if rows)
+    def error(self, of_groups: Sequence[BlockMeans]) -> Tensor:
+        """The standard error of a mean over rows of every group and of all, [R, K + 1].
+
+        Of all: the root of the sum of (share times the group's error)^2.
+
+        Args:
+            of_groups: The mean over the rows of each block, K of them.
+        """
+        errors = [one.error for one in of_groups]
+        # Not strict: ``rows`` has one place more, of all records.
+        weighed = zip(self.reader.shares, errors, self.reader.rows, strict=False)
+        whole = sum((share * error).square() for share, error, rows in weighed if rows)
         assert isinstance(whole, Tensor)  # there are records
         return torch.stack([*errors, whole.sqrt()], 1)
 
 
-def turned_by(
+def angles(
     means: GroupMeans, products: tuple[Tensor, Tensor], lengths: tuple[Tensor, Tensor]
 ) -> dict[str, Tensor]:
-    """Cosines and angles of each group's gradient, and of all records', with those of M batches.
+    """Misalignment and cosines of each group's gradient, and of all records', with M batches'.
+
+    cos(g_a, v) = <g_a, v> / (||v|| sqrt(||g_a||^2 - tr S_a / n_a)); docs/methods.md 8.2.
 
     Args:
         means: g_a of every group.
@@ -429,11 +518,12 @@ def turned_by(
     """
     square, chance = means.squares, means.chance
     length = torch.maximum(square - chance, LEAST_LEFT * square).sqrt().unsqueeze(1)
+    # Judged with no block left out (place 0), so that a reading is defined for all J or for none.
     undefined = chance[..., :1] > MOST_CHANCE * square[..., :1]
     cosines = []
-    for of_batches, of_vectors in zip(products, lengths, strict=True):
-        # A batch whose gradient vanishes, before or after clipping, has no direction.
-        cosine = of_batches / (length * of_vectors[..., None, None])
+    for products_with, lengths_of in zip(products, lengths, strict=True):
+        # A batch whose gradient vanishes has no direction: 0 / 0 = NaN, which no mean counts.
+        cosine = products_with / (length * lengths_of[..., None, None])
         cosines.append(cosine.clamp(-1.0, 1.0))
         undefined |= cosine[..., :1].nanmean(1).abs() > MOST_COSINE
     before, after = (cosine.arccos().rad2deg() for cosine in cosines)

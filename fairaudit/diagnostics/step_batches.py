@@ -64,18 +64,19 @@ def drawn(reader: StepReader, label: str, count: int) -> StepBatches:
     stream = numpy_stream(task.seed, "probe", label, reader.checkpoint.step)
     n_records, rate = task.pool.n_records, 1.0 / task.steps_per_epoch
     batches = [poisson_batch(stream, n_records, rate) for _ in range(count)]
-    # Batches of a small model together, each as a row of weights; those of a large one apart.
-    together = 1
+    # Batches of a small model are read together, each as a row of weights, for calls are what takes
+    # time; those of a large one apart, for each row is a pass over all records.
+    at_once = 1
     if reader.is_small(round(n_records * rate)):
-        together = reader.most_rows
+        at_once = reader.most_rows
     sums = []
-    for start in range(0, count, together):
-        some = batches[start : start + together]
-        places = torch.repeat_interleave(
-            torch.arange(len(some)), torch.tensor(list(map(len, some)))
-        )
-        rows = [places == place for place in range(len(some))]
+    for start in range(0, count, at_once):
+        some = batches[start : start + at_once]
+        sizes = torch.tensor([len(records) for records in some])
+        batch_of_record = torch.repeat_interleave(torch.arange(len(some)), sizes)
+        rows = [batch_of_record == number for number in range(len(some))]
         both = reader.sums(torch.cat(some), rows)
         sums.append(torch.stack([both.plain, both.processed]).double())
+    # [2, M, R, P] in all, to the two of [R, M, P].
     plain, clipped = torch.cat(sums, 1).transpose(1, 2) / (task.n_public * rate)
     return StepBatches(plain, clipped)

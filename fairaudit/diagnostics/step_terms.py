@@ -61,7 +61,7 @@ class StepScale:
 
     @classmethod
     def of(cls, reader: StepReader) -> "StepScale":
-        """Of the step that a reader reads."""
+        """The scale of the step that a reader reads; the noise is sigma s / (qN)."""
         task, checkpoint = reader.task, reader.checkpoint
         expected = task.n_public / task.steps_per_epoch
         sigma = task.settings.get("noise_multiplier", 0.0)
@@ -142,22 +142,24 @@ class Turns:
         """
         plain, clipped, shrinkage, known = products
         count = shrinkage.shape[1]
-        beside = [1] * (plain.dim() - 2)  # axes of the gradient, over which factors are equal
-        rho, factor = shrinkage.view(-1, count, *beside), unclipped.view(-1, 1, *beside)
-        if known is None or (typical is None and count < 2):
+        # rho and u are equal over the gradient's own axes, which follow [R, M].
+        ones = [1] * (plain.dim() - 2)
+        rho, u = shrinkage.view(-1, count, *ones), unclipped.view(-1, 1, *ones)
+        if known is None or (typical is None and count < 2):  # no control variate
             turned = rho * plain - clipped
-            return cls(turned.mean(1), ((factor - rho) * plain).mean(1), turned)
+            return cls(turned.mean(1), ((u - rho) * plain).mean(1), turned)
         if typical is None:
-            usual = (rho.sum(1, keepdim=True) - rho) / (count - 1)
+            control = (rho.sum(1, keepdim=True) - rho) / (count - 1)
         else:
-            usual = typical.view(-1, 1, *beside).expand_as(rho)
-        spread = (rho - usual) * plain
-        mean, average = spread.mean(1), usual.mean(1)
+            control = typical.view(-1, 1, *ones).expand_as(rho)
+        # rho g_B is control g_B, whose expectation is known, and (rho - control) g_B.
+        spread = (rho - control) * plain
+        mean_spread, mean_control = spread.mean(1), control.mean(1)
         of_plain, of_clipped = known
         return cls(
-            mean + average * of_plain - of_clipped,
-            (factor[:, 0] - average) * of_plain - mean,
-            spread,
+            direction=mean_spread + mean_control * of_plain - of_clipped,
+            magnitude=(u[:, 0] - mean_control) * of_plain - mean_spread,
+            spread=spread,
         )
 
 
@@ -177,13 +179,18 @@ def batches_needed(
         noise: R_noise, [R, K + 1].
         parameters: P.
         most: At most so many.
+
+    Returns:
+        ``LEAST`` or more; fewer where ``most`` is less, or where 256 MiB hold no more gradients.
     """
     count = products.shape[-1]
     error = products.std(-1) / math.sqrt(count)
     wanted = torch.maximum(OF_PART * first.abs(), OF_ALL * (first.abs().sum(0) + noise.abs()))
     ratios = error / wanted
     known = ratios[torch.isfinite(ratios)]
+    # Errors fall with the root of the number of batches: so many bring the largest ratio to 1.
     needed = float(count * known.square().max()) if len(known) else 0.0
+    # Of each batch and replicate two float64 gradients, and as much as one for copies of them.
     room = MOST_BYTES // (3 * 8 * parameters * len(products))
     return max(1, min(max(LEAST, math.ceil(min(needed, most))), room, most))
 
@@ -193,18 +200,18 @@ def left_out(sums: Tensor, counts: Tensor) -> Tensor:
 
     Args:
         sums: [R, BLOCKS, ...].
-        counts: Rows of each block, [BLOCKS]. A block that holds all rows cannot be left out.
+        counts: Rows of each block, [BLOCKS].
 
     Returns:
-        [R, J, ...] float64; NaN where there are no rows.
+        [R, J, ...] float64, the mean over all rows first; that mean, too, in the place of a block
+        that holds all rows; NaN where there are no rows.
     """
     total = sums.sum(1, keepdim=True)
-    rest = counts.sum() - counts
-    shape = (1, -1, *[1] * (sums.dim() - 2))
-    without = torch.where(
-        (rest > 0).view(shape), (total - sums) / rest.view(shape), total / counts.sum()
-    )
-    return torch.cat([total / counts.sum(), without], 1)
+    mean = total / counts.sum()
+    shape = (1, -1, *[1] * (sums.dim() - 2))  # of numbers of blocks beside ``sums``
+    rest = (counts.sum() - counts).view(shape)
+    without = torch.where(rest > 0, (total - sums) / rest, mean)
+    return torch.cat([mean, without], 1)
 
 
 class BlockMeans(NamedTuple):
@@ -228,12 +235,13 @@ class BlockMeans(NamedTuple):
     def error(self) -> Tensor:
         """The standard error of the mean over all rows, by the spread over blocks, [R].
 
-        It holds what rows and, where each block has vectors of its own, vectors add.
+        The chance in the choice of rows is in it and, where each block has vectors of its own, that
+        in the vectors; NaN of fewer than two blocks.
         """
         present = self.values[:, self.rows > 0]
         if present.shape[1] < 2:
             return present.new_full((len(present),), math.nan)
-        return present.std(1) / math.sqrt(max(1, present.shape[1]))
+        return present.std(1) / math.sqrt(present.shape[1])
 
 
 class CurvatureReader:
@@ -272,25 +280,27 @@ class CurvatureReader:
         probes: Tensor | None = None
         of_groups = []
         for landscapes in self._groups:
-            values = []
+            of_replicates = []
             for landscape in landscapes:
-                records = landscape.records
                 of_records = traces_of_records(landscape)
                 if of_records is not None:
-                    values.append(records.sums(of_records) / records.counts)
+                    records = landscape.records
+                    of_replicates.append(records.sums(of_records) / records.counts)
                     continue
-                if probes is None:
-                    shape = BLOCKS * PROBES, landscape.n_parameters
-                    coins = numpy_stream(self.seed, "probe", "traces", step).integers(
-                        0, 2, shape, dtype="int8"
-                    )
-                    probes = torch.from_numpy(2 * coins - 1).to(landscape.theta)
-                forms = [
-                    _forms(landscape, one, j) for j, one in enumerate(torch.split(probes, PROBES))
-                ]
-                values.append(torch.stack(forms).mean(1))
-            of_groups.append(self._means(landscapes, values))
+                if probes is None:  # drawn once, for all groups and replicates
+                    probes = self._probes(step, landscape)
+                of_slices = torch.split(probes, PROBES)
+                forms = [_forms(landscape, one, block) for block, one in enumerate(of_slices)]
+                of_replicates.append(torch.stack(forms).mean(1))
+            of_groups.append(self._block_means(landscapes, of_replicates))
         return of_groups
+
+    def _probes(self, step: int, landscape: Landscape) -> Tensor:
+        """Random signs for the traces at a step, [BLOCKS PROBES, P] (Rademacher)."""
+        stream = numpy_stream(self.seed, "probe", "traces", step)
+        shape = BLOCKS * PROBES, landscape.n_parameters
+        coins = stream.integers(0, 2, shape, dtype="int8")
+        return torch.from_numpy(2 * coins - 1).to(landscape.theta)
 
     def forms(
         self, batches: StepBatches, unclipped: Tensor
@@ -305,37 +315,59 @@ class CurvatureReader:
             unclipped: u, [R].
         """
         direction, magnitude = [], []
-        count = batches.plain.shape[1]
         for landscapes in self._groups:
             turned, shortened = [], []
             for r, landscape in enumerate(landscapes):
-                plain, clipped = batches.plain[r], batches.clipped[r]
-                rho = batches.shrinkage[r].square().unsqueeze(1)  # [M, 1]
-                if is_linear(landscape):
-                    forms = forms_of_linear(landscape, torch.cat([plain, clipped]))
-                    on_plain, on_clipped = torch.split(forms, count)  # [M, BLOCKS]
-                else:
-                    slices = []
-                    for j in range(BLOCKS):
-                        some = [(j * PAIRS + i) % count for i in range(min(PAIRS, count))]
-                        both = torch.cat([plain[some], clipped[some]])
-                        slices.append((some, _forms(landscape, both, j)))
-                    chosen = torch.tensor([some for some, _ in slices]).T  # [PAIRS, BLOCKS]
-                    values = torch.stack([forms for _, forms in slices], 1)  # [2 PAIRS, BLOCKS]
-                    on_plain, on_clipped = torch.split(values, len(chosen))
-                    rho = rho[chosen, 0]
-                turned.append((rho * on_plain - on_clipped).mean(0))
-                shortened.append(((float(unclipped[r]) ** 2 - rho) * on_plain).mean(0))
-            direction.append(self._means(landscapes, turned))
-            magnitude.append(self._means(landscapes, shortened))
+                u_squared = float(unclipped[r]) ** 2
+                rho_squared, on_plain, on_clipped = _forms_of_batches(landscape, batches, r)
+                turned.append((rho_squared * on_plain - on_clipped).mean(0))
+                shortened.append(((u_squared - rho_squared) * on_plain).mean(0))
+            direction.append(self._block_means(landscapes, turned))
+            magnitude.append(self._block_means(landscapes, shortened))
         return direction, magnitude
 
-    def _means(self, landscapes: Sequence[Landscape], values: Sequence[Tensor]) -> BlockMeans:
-        """The values [BLOCKS] of every replicate; NaN for a group without rows."""
+    def _block_means(
+        self, landscapes: Sequence[Landscape], of_replicates: Sequence[Tensor]
+    ) -> BlockMeans:
+        """One group's values by block, [BLOCKS] of each replicate, with the rows behind them.
+
+        A group without rows, which has no landscapes, gets zeros over 0 rows: means of it are NaN.
+        """
         if not landscapes:
             nothing = torch.zeros(BLOCKS, dtype=torch.float64)
             return BlockMeans(nothing.expand(self.repeats, -1), nothing)
-        return BlockMeans(torch.stack(list(values)), landscapes[0].records.counts)
+        return BlockMeans(torch.stack(list(of_replicates)), landscapes[0].records.counts)
+
+
+def _forms_of_batches(
+    landscape: Landscape, batches: StepBatches, replicate: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """rho^2, g_B^T H g_B and gbar_B^T H gbar_B of a group's blocks, for the batches each meets.
+
+    Args:
+        landscape: The group at one replicate's parameters, its blocks in the place of groups.
+        batches: M batches of the step.
+        replicate: Its number.
+
+    Returns:
+        Float64. Of one linear layer every block meets all batches: [M, 1], [M, BLOCKS] and
+        [M, BLOCKS]; else block j meets ``PAIRS`` of them, counted round: [PAIRS, BLOCKS] each.
+    """
+    plain, clipped = batches.plain[replicate], batches.clipped[replicate]
+    rho_squared = batches.shrinkage[replicate].square()
+    count = len(plain)
+    if is_linear(landscape):
+        forms = forms_of_linear(landscape, torch.cat([plain, clipped]))
+        on_plain, on_clipped = torch.split(forms, count)
+        return rho_squared.unsqueeze(1), on_plain, on_clipped
+    pairs = min(PAIRS, count)
+    met = [[(block * PAIRS + i) % count for i in range(pairs)] for block in range(BLOCKS)]
+    of_blocks = [
+        _forms(landscape, torch.cat([plain[some], clipped[some]]), block)
+        for block, some in enumerate(met)
+    ]
+    on_plain, on_clipped = torch.split(torch.stack(of_blocks, 1), pairs)
+    return rho_squared[torch.tensor(met).T], on_plain, on_clipped
 
 
 def _forms(landscape: Landscape, vectors: Tensor, block: int) -> Tensor:

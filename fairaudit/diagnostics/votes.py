@@ -109,38 +109,50 @@ def _correlations(study: "_NoisedStudents", seed: int) -> dict[str, Tensor]:
 def _bounds(study: "_NoisedStudents", penalty: float, is_hard: bool) -> dict[str, Tensor]:
     """Theorems 1 and 2, Corollary 2 and Proposition 2, with what Theorem 1 is made of.
 
+    With p(x) the probability of a flip, c the gradient's change by one, m queries and Delta the
+    deviation: E Delta <= c / (m lambda) sum p(x) ||x||, E Delta^2 <= c^2 / (m lambda^2) sum p(x)
+    ||x||^2, xi <= 2 max_a ||G_a|| E Delta + (1/2) max_a beta_a E Delta^2 (docs/methods.md 5.4). Of
+    soft labels the moments of a label's move stand in place of those of a flip.
+
     Args:
         study: The students.
         penalty: lambda, of the mean loss plus lambda/2 times the squared norm.
         is_hard: Whether labels are classes, so that the moments of a label's move are those of a
-            flip, by 1 in the gradient's units or sqrt(2) in L2, and known without draws.
+            flip, and known without draws.
+
+    Returns:
+        ``deviation_bound``, ``deviation_square_bound`` and ``xi_bound``, [1] each;
+        ``gradient_norm`` ||G_a|| and ``smoothness`` beta_a, [K] each, NaN for an absent group.
     """
-    moved, square = study.shift, study.shift_square
+    shift, shift_square = study.shift, study.shift_square  # first and second moment, [m]
     if is_hard:
-        unit = 1.0 if study.p.shape[-1] == 2 else 2.0**0.5
-        moved, square = unit * study.flips, unit**2 * study.flips
+        of_flip = 1.0 if study.p.shape[-1] == 2 else 2.0**0.5  # c
+        shift, shift_square = of_flip * study.flips, of_flip**2 * study.flips
+    # How far a label's move by 1 moves the minimiser: ||x|| / (m lambda).
     reach = study.x.norm(dim=1) / (len(study.x) * penalty)
-    # Of the loss on the votes' labels, in the parameters of two classes' one margin, or of more.
+    # Gradients of the loss on the votes' labels. Two classes have one margin, whose second
+    # derivative is at most 1/4; of more classes it is at most 1/2.
     residual, curvature = study.p - study.labels, 0.5
     if residual.shape[1] == 2:
         residual, curvature = residual[:, 1:], 0.25
     gradients = torch.einsum("mk,my,md->kyd", study.share, residual, study.x.to(residual))
-    gradient = gradients.flatten(1).norm(dim=1)
+    gradient_norm = gradients.flatten(1).norm(dim=1)
     longest = study.x.norm(dim=1).square().unsqueeze(1).where(study.share > 0, 0.0).amax(0)
     smoothness = (curvature * longest).where(~study.share.isnan().any(0), torch.nan)
-    deviation = study.deviation.mean(), study.deviation.square().mean()
-    xi_bound = 2.0 * _most(gradient) * deviation[0] + 0.5 * _most(smoothness) * deviation[1]
+    deviation, square = study.deviation.mean(), study.deviation.square().mean()
+    of_gradient = 2.0 * _largest_known(gradient_norm) * deviation
+    xi_bound = of_gradient + 0.5 * _largest_known(smoothness) * square
     return {
-        "deviation_bound": (moved * reach).sum().view(1),
-        "deviation_square_bound": (len(study.x) * (square * reach.square()).sum()).view(1),
+        "deviation_bound": (shift * reach).sum().view(1),
+        "deviation_square_bound": (len(study.x) * (shift_square * reach.square()).sum()).view(1),
         "xi_bound": xi_bound.view(1),
-        "gradient_norm": gradient,
+        "gradient_norm": gradient_norm,
         "smoothness": smoothness,
     }
 
 
-def _most(values: Tensor) -> Tensor:
-    """The largest of the values that are known."""
+def _largest_known(values: Tensor) -> Tensor:
+    """The largest of the values that are not NaN, []."""
     return values[~values.isnan()].max()
 
 
@@ -152,7 +164,7 @@ def flipping_probability(votes: Tensor, sigma: float) -> Tensor:
 
     Source: docs/methods.md 5.3.
     """
-    # How far each other class lies behind the winner, [m, Y - 1].
+    # Votes by which each other class lies behind the winner, [m, Y - 1].
     winner = votes.argmax(-1, keepdim=True)
     margins = votes.gather(-1, winner) - votes
     rivals = margins.scatter(-1, winner, torch.nan)
@@ -210,18 +222,18 @@ class _NoisedStudents(NamedTuple):
         """
         votes, queried = trained.kept["votes"], trained.kept["x"]
         assert task.public is not None, "PATE needs a student pool"
-        # Membership of groups, of one where they are not known; made shares of each at the end.
-        share = torch.ones(len(queried), 1, dtype=torch.float64)
+        # 1 where a query is of the group; all are of one where groups are not known.
+        members = torch.ones(len(queried), 1, dtype=torch.float64)
         if task.public.groups is not None:
             groups = task.public.groups[query_rows(task)]
-            share = torch.nn.functional.one_hot(groups, task.pool.n_groups).double()
+            members = torch.nn.functional.one_hot(groups, task.pool.n_groups).double()
         draws, sigma = int(task.settings["noise_draws"]), vote_noise(task)
         clean = method.labels(task, votes, torch.zeros(1, *votes.shape, dtype=votes.dtype))[0]
         reference = train_students(task, queried, clean.unsqueeze(0))
         p = _probabilities(reference, queried)[0]
-        least, deviation = _losses(p, clean), []  # the clean student's losses: excess is above them
-        shift = votes.new_zeros(len(votes))
-        square, excess = votes.new_zeros(2, len(votes))
+        losses_of_clean, deviation = _losses(p, clean), []
+        shift, square, excess = votes.new_zeros(3, len(votes))  # sums over draws
+        # Draws in portions, for their labels [J, m, Y] would fill the memory.
         at_once = max(1, _DRAWN_BYTES // (8 * votes.numel()))
         for first in range(0, draws, at_once):
             noise = votes.new_empty(min(at_once, draws - first), *votes.shape)
@@ -236,7 +248,8 @@ class _NoisedStudents(NamedTuple):
                 moved = change.norm(dim=-1)
             shift += moved.sum(0)
             square += moved.square().sum(0)
-            excess += (_losses(_probabilities(students, queried), clean) - least).sum(0)
+            losses = _losses(_probabilities(students, queried), clean)
+            excess += (losses - losses_of_clean).sum(0)
             deviation.append((students.theta - reference.theta).double().norm(dim=1))
         return cls(
             labels=clean,
@@ -247,7 +260,7 @@ class _NoisedStudents(NamedTuple):
             deviation=torch.cat(deviation),
             p=p,
             x=INPUTS(queried.flatten(1), torch.zeros(len(queried), dtype=torch.int64)),
-            share=share / share.sum(0),  # 0 / 0: an absent group has no mean
+            share=members / members.sum(0),  # 0 / 0: an absent group has no mean
         )
 
 
