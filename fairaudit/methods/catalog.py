@@ -82,7 +82,7 @@ def catalog() -> dict[str, MethodSpec]:
         where = f"entry point {point.name!r} of group {GROUP}"
         try:
             spec = point.load()
-        except BaseException as error:
+        except BaseException as error:  # code from outside may raise anything, SystemExit too
             if isinstance(error, KeyboardInterrupt):
                 raise
             if point.dist:
@@ -116,7 +116,9 @@ def find(name: str) -> MethodSpec:
     """
     methods = catalog()
     for spec in methods.values():
-        if {name, name.lower()} & {spec.name, *spec.aliases} or name == _HOMES.get(spec.name):
+        names = (spec.name, *spec.aliases)
+        # A home is a Python name, whose case counts.
+        if name in names or name.lower() in names or name == _HOMES.get(spec.name):
             return spec
     raise ConfigError(f"unknown method {name!r}", hint=did_you_mean(name, methods))
 
@@ -137,7 +139,7 @@ def admit(names: Iterable[str]) -> None:
         methods = catalog()
         try:
             spec = getattr(import_named(path), attribute, None)
-        except BaseException as error:
+        except BaseException as error:  # code from outside may raise anything, SystemExit too
             if isinstance(error, KeyboardInterrupt):
                 raise
             raise ConfigError(

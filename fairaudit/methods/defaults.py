@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fairaudit.errors import ConfigError
 
 NETWORK_GRADIENT = 10.0  # norm: two layers of 256 units start with gradients of 5 to 10
-BORNE = 0.7  # nats by which all noise of a training may move a logit: the step is set by that
+LARGEST_MOVE = 0.7  # of a logit by all noise of a training, nats: the default step allows no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +187,9 @@ class Setting:
             high = self.high.text
         else:
             high = f"{_number_text(self.high.value(sizes))} ({self.high.text})"
-        kind = f"{'0 or ' if self.or_zero else ''}a {'whole ' if self.whole else ''}number"
-        return f"{kind} from {_number_text(self.low)} to {high}"
+        zero = "0 or " if self.or_zero else ""
+        whole = "whole " if self.whole else ""
+        return f"{zero}a {whole}number from {_number_text(self.low)} to {high}"
 
 
 def _number_text(value: float) -> str:
@@ -201,9 +202,9 @@ def _number_text(value: float) -> str:
 def _default_step(sizes: PublicSizes) -> float:
     """The default step size: 4 / G^2, or less where the noise would move a logit too far.
 
-    With gradients of norm G a softmax regression has smoothness G^2 / 4 at most, of which the first
-    is the inverse. All noise of a training together moves a logit by about step * C * s * G, with s
-    the noise spread; the step is shortened until a logit moves by ``BORNE`` at most.
+    With gradients of norm G a softmax regression has smoothness G^2 / 4 at most, whose inverse is
+    the first number. All noise of a training together moves a logit by about step * G * C * s, with
+    s the noise spread; the step is shortened until a logit moves by ``LARGEST_MOVE`` at most.
     """
     bound = sizes.longest_gradient
     if sizes.is_linear:
@@ -212,7 +213,7 @@ def _default_step(sizes: PublicSizes) -> float:
         slope = NETWORK_GRADIENT
     plain = 4.0 / slope**2
     if sizes.noise_spread:
-        return min(plain, BORNE / (slope * bound * sizes.noise_spread))
+        return min(plain, LARGEST_MOVE / (slope * bound * sizes.noise_spread))
     return plain
 
 
@@ -314,6 +315,7 @@ def effective_step(step: float, threshold: float, bound: float) -> float:
 
 def default_delta(n_public: int) -> float:
     """The delta of an audit that names none: the largest power of ten up to 1 / (10 N)."""
+    # The addend keeps rounding from giving the next smaller power where 10 N is a power of ten.
     return float(f"1e{math.floor(-math.log10(10.0 * n_public) + 1e-12)}")
 
 

@@ -36,14 +36,18 @@ LARGE_PART = math.sqrt(0.5 - SMALL_PART**2)
 NOISE_STDS = 2.0  # a running count within so many noise stds of 0 says nothing of its group
 
 
-def _has_both(sizes: PublicSizes) -> bool:
-    """Whether the half about clipping can be had and has something to do, from public numbers."""
+def _has_clipping_half(sizes: PublicSizes) -> bool:
+    """Whether the half about clipping is trained by default, as public numbers say.
+
+    It is known for small logistic regressions alone, and has nothing to do at a bound that clips no
+    usual record.
+    """
     is_small = sizes.model == "logistic" and sizes.columns <= LARGEST_MODEL // 2
     return is_small and sizes.max_grad_norm < sizes.longest_gradient
 
 
-def _half(settings: Mapping[str, float]) -> str:
-    """What the report says of an arm that has the half about noise alone."""
+def _remark_at(settings: Mapping[str, float]) -> str:
+    """What the report says of an arm that has the half about noise alone; "" for another."""
     if settings["gamma1"] and settings["statistic_grad_norm"] > settings["max_grad_norm"]:
         return ""
     return (
@@ -63,7 +67,7 @@ FAIRLENS = MethodSpec(
     "boundary, read statistics of earlier steps that are released with noise. On three files at "
     "clipping bound 1 it took gaps of 5.2, -0.4 and -3.1 points to 3.9, 3.7 and 1.0, with gamma2 "
     "alone to 6.7, 2.3 and -1.5.",
-    remark_at=_half,
+    remark_at=_remark_at,
     trainer=f"{__name__}:FairLensDecoupled",
     settings={
         **FLAT,
@@ -74,9 +78,9 @@ FAIRLENS = MethodSpec(
             default=Rule(
                 "1 for logistic regressions of at most 1,000 columns with a clipping bound below "
                 "sqrt(2 (columns + 1)), else 0",
-                lambda s: float(_has_both(s)),
+                lambda s: float(_has_clipping_half(s)),
             ),
-            applies=_has_both,
+            applies=_has_clipping_half,
         ),
         "gamma2": Setting(
             "weight of the penalty on distances to the boundary",
@@ -91,7 +95,7 @@ FAIRLENS = MethodSpec(
             default=Rule(
                 "1.5 where gamma1 is 1 by rule; else 10 / sqrt(2): counts and sums each get 10 "
                 "times the gradient's noise multiplier",
-                lambda s: 1.5 if _has_both(s) else 10.0 / math.sqrt(2.0),
+                lambda s: 1.5 if _has_clipping_half(s) else 10.0 / math.sqrt(2.0),
             ),
         ),
         "statistic_decay": Setting(
@@ -100,7 +104,7 @@ FAIRLENS = MethodSpec(
             1.0,
             default=Rule(
                 "0.995 where gamma1 is 1 by rule, else 0.95",
-                lambda s: 0.995 if _has_both(s) else 0.95,
+                lambda s: 0.995 if _has_clipping_half(s) else 0.95,
             ),
         ),
         "statistic_grad_norm": Setting(
@@ -191,6 +195,7 @@ class FairLens(Objective[GroupStatistics]):
         n_groups = state.counts.shape[1]
         probabilities = logits.softmax(-1)
         s = (1.0 - probabilities.square().sum(-1)) / self.largest
+        # Logits that overflow, and rounding, must not make the row longer than 1.
         s = s.where(s.isfinite(), 0.0).clamp_(0.0, 1.0)
         rows = s.new_zeros(*s.shape, 2 * n_groups)
         cell = group.unsqueeze(-1)
@@ -211,13 +216,16 @@ class FairLens(Objective[GroupStatistics]):
         return replace(running, weights=self.weights(running.counts, running.sums))
 
     def weights(self, counts: Tensor, sums: Tensor) -> Tensor:
-        """The penalty weight w_k of every group, from running counts and sums of s, [R, K] each."""
+        """The penalty weight w_k of every group, from running counts and sums of s, [R, K] each.
+
+        w_k = xi_k / p_k - sum_a xi_a, with xi the sign of the group's mean of s less that of all.
+        """
         share = self.shares(counts)
         mean = sums / counts.clamp_min(self.smallest_count)
         overall = sums.sum(1, keepdim=True) / counts.sum(1, keepdim=True).clamp_min(
             self.smallest_count
         )
-        sign = (mean - overall).sign().where(self.heard(counts), 0.0)
+        sign = (mean - overall).sign().where(self.is_above_noise(counts), 0.0)
         return sign / share - sign.sum(1, keepdim=True)
 
     def shares(self, counts: Tensor) -> Tensor:
@@ -230,11 +238,11 @@ class FairLens(Objective[GroupStatistics]):
         share = share.clamp_min(self.smallest_share)
         return share / share.sum(1, keepdim=True)
 
-    def heard(self, counts: Tensor) -> Tensor:
-        """Which groups' running counts stand out of their noise, [R, K].
+    def is_above_noise(self, counts: Tensor) -> Tensor:
+        """Which groups' running counts stand out of their noise, booleans, [R, K].
 
-        The mean of another group (one without members, the first steps) has a random sign, which
-        would push all other records; it is left out. The bound is public.
+        The mean of any other group (one without members, or at the first steps) has a random sign,
+        which would push all other records; it is left out. The bound is public.
         """
         return counts > NOISE_STDS * self.running_noise
 
@@ -345,13 +353,18 @@ class FairLensHalves(FairLens):
         )
 
     def records_at_once(self, state: GroupStatistics) -> int:
-        """As many as have rows of ROW_NUMBERS numbers together, in every replicate."""
+        """How many records' rows hold ROW_NUMBERS numbers in all replicates together; 1 or more."""
         replicates, n_groups = state.counts.shape
         of_row = 2 * n_groups + (n_groups + 1) * self.n_classes * self.width
         return max(1, ROW_NUMBERS // (replicates * of_row))
 
     def rows(self, state: GroupStatistics, records: StepRecords) -> Tensor:
-        """What each record adds to the four sums, [R, B, 2K + (K + 1) Y D], at most 1 long."""
+        """What each record adds to the four sums, [R, B, 2K + (K + 1) Y D], at most 1 long.
+
+        The row (a e, a s / s_max e, b e (x) clip_C1(g) / C1, b (clip_C1(g) - clip_C(g)) / (C1 - C))
+        of the class's docstring. The gradient is g = delta (x) x, so its last K + 1 cells [Y, D]
+        are g times a factor each.
+        """
         import torch
 
         n_groups = state.counts.shape[1]
@@ -359,33 +372,38 @@ class FairLensHalves(FairLens):
         delta = records.logits.softmax(-1) - records.targets
         norm = (delta.norm(dim=-1) + HIDDEN) * x.norm(dim=-1) * NORM_GUARD
         norm = norm.clamp_min(SMALLEST_NORM)
-        # How long the third and the fourth part are over the gradient's length, for each record.
-        long = (self.statistic_grad_norm / norm).clamp_max(1.0)
-        beyond = norm.clamp(self.max_grad_norm, self.statistic_grad_norm) - self.max_grad_norm
-        beyond /= self.statistic_grad_norm - self.max_grad_norm
-        taken = beyond.clamp_max(1.0) / norm
+        # The factors of g in the third part, min(1, C1 / |g|) / C1, and in the fourth,
+        # (min(|g|, C1) - min(|g|, C)) / (C1 - C) / |g|.
+        clipped = (self.statistic_grad_norm / norm).clamp_max(1.0) / self.statistic_grad_norm
+        taken = norm.clamp(self.max_grad_norm, self.statistic_grad_norm) - self.max_grad_norm
+        taken /= self.statistic_grad_norm - self.max_grad_norm
         factors = x.new_zeros(*norm.shape, n_groups + 1)
-        factors.scatter_(
-            2, records.group.unsqueeze(-1), (long / self.statistic_grad_norm).unsqueeze(-1)
-        )
-        factors[..., n_groups] = taken
+        factors.scatter_(2, records.group.unsqueeze(-1), clipped.unsqueeze(-1))
+        factors[..., n_groups] = taken.clamp_max(1.0) / norm
         gradient = (delta.unsqueeze(-1) * x.unsqueeze(-2)).flatten(2)
         cells = (factors.unsqueeze(-1) * gradient.unsqueeze(-2)).flatten(2)
         # A gradient that is not finite adds nothing (rule R6).
         cells = cells.where(norm.isfinite().unsqueeze(-1), 0.0)
-        of_group = self.query(state, records.logits, records.group)
-        return torch.cat([of_group * (SMALL_PART * math.sqrt(2.0)), cells * LARGE_PART], -1)
+        counts_and_s = self.query(state, records.logits, records.group)
+        # FairLens's row is divided by sqrt(2), which is undone here.
+        small = counts_and_s * (SMALL_PART * math.sqrt(2.0))
+        return torch.cat([small, cells * LARGE_PART], -1)
 
     def update(self, state: GroupStatistics, answer: Tensor) -> HalvesStatistics:
-        """The state with this step's noised ``answer`` in it: four running sums, what follows.
+        """The state with this step's noised answer: four running sums, and what follows from them.
 
-        The factors undo SMALL_PART and LARGE_PART, and what makes each part at most 1 long.
+        The factors undo SMALL_PART and LARGE_PART, and s_max, C1 and C1 - C, by which :meth:`rows`
+        divides.
+
+        Args:
+            state: Before this step.
+            answer: The noised sum of the rows, [R, 2K + (K + 1) Y D].
         """
         assert isinstance(state, HalvesStatistics)
-        of_groups, of_model = state.counts.shape[1], state.lost[0].numel()
-        small, large = answer.tensor_split([2 * of_groups], 1)
+        n_groups, of_model = state.counts.shape[1], state.lost[0].numel()  # K, Y D
+        small, large = answer.tensor_split([2 * n_groups], 1)
         counts, sums = (small / SMALL_PART).chunk(2, 1)
-        gradients, lost = (large / LARGE_PART).tensor_split([of_groups * of_model], 1)
+        gradients, lost = (large / LARGE_PART).tensor_split([n_groups * of_model], 1)
         taken = self.statistic_grad_norm - self.max_grad_norm
         running = replace(
             state,
@@ -395,17 +413,20 @@ class FairLensHalves(FairLens):
             + self.statistic_grad_norm * gradients.reshape(state.gradients.shape),
             lost=self.decay * state.lost + taken * lost.reshape(state.lost.shape),
         )
-        return self._followed(running)
+        return self._with_means(running)
 
-    def _followed(self, running: HalvesStatistics) -> HalvesStatistics:
-        """The state with all that follows from its running sums."""
+    def _with_means(self, running: HalvesStatistics) -> HalvesStatistics:
+        """The state with the weights, v, pull and shift that follow from its running sums.
+
+        u_a = g_a - g_D and v = g_D - gbar_D, each from a running sum over its running count.
+        """
         counts = running.counts
-        each = counts.clamp_min(self.smallest_count)
+        of_group = counts.clamp_min(self.smallest_count)
         total = counts.sum(1, keepdim=True).clamp_min(self.smallest_count)
         of_all = running.gradients.sum(1, keepdim=True) / total.view(-1, 1, 1, 1)
-        u = running.gradients / each.unsqueeze(-1).unsqueeze(-1) - of_all
+        u = running.gradients / of_group.unsqueeze(-1).unsqueeze(-1) - of_all
         v = running.lost / total.view(-1, 1, 1)
-        sign = (u * v.unsqueeze(1)).sum((2, 3)).sign().where(self.heard(counts), 0.0)
+        sign = (u * v.unsqueeze(1)).sum((2, 3)).sign().where(self.is_above_noise(counts), 0.0)
         return replace(
             running,
             weights=self.weights(counts, running.sums),
@@ -422,8 +443,11 @@ class FairLensHalves(FairLens):
     def gradient(self, released: GroupStatistics, records: StepRecords) -> Tensor:
         """Gradient of each record's own objective at its logits, ``[(R,) B, Y]``.
 
-        That of :class:`FairLens`, plus gamma1 times what the class says, for the outer product of
-        which with x it stands.
+        A record's parameter gradient is the outer product of what is returned with its input x.
+        Returned is the gradient of :class:`FairLens` plus gamma1 times (diag f - f f^T) (shift_k
+        V x + q). There V x is ``along_v``, U x with U the ``pull`` is ``along_u``, and q is what
+        the Jacobian of clipping takes from U x: 0 for a gradient g not longer than C, else
+        U x - (C / |g|) (U x - <ghat, U> ghat x), ghat = g / |g|.
         """
         assert isinstance(released, HalvesStatistics)
         _, logits, targets, group = records
@@ -434,17 +458,19 @@ class FairLensHalves(FairLens):
         f = logits.softmax(-1)
         delta = f - targets
         x = self._with_constant(records.inputs, group.dim())
-        long, wrong = x.norm(dim=-1, keepdim=True), delta.norm(dim=-1, keepdim=True) + HIDDEN
-        norm = long * wrong
+        norm_x, norm_delta = x.norm(dim=-1, keepdim=True), delta.norm(dim=-1, keepdim=True) + HIDDEN
+        norm = norm_x * norm_delta  # |g|, of the outer product of delta and x
         along_v, along_u = x @ v.mT, x @ pull.mT
-        # Of u the Jacobian of clipping, transposed, keeps (C / |g|) (u - ghat <ghat, u>) with ghat
-        # = g / |g|, where the gradient g is longer than C; what it loses of u is taken times x.
-        ghat = (delta * along_u).sum(-1, keepdim=True) / norm * delta * (long / wrong)
-        kept = self.max_grad_norm / norm * (along_u - ghat)
+        # Where g is longer than C, the Jacobian of clipping, transposed, keeps of u the part
+        # (C / |g|) (u - ghat <ghat, u>), with <ghat, u> = <delta, u x> / |g| and, times x,
+        # ghat x = delta |x|^2 / |g| = delta |x| / |delta|.
+        ghat_part = (delta * along_u).sum(-1, keepdim=True) / norm * delta * (norm_x / norm_delta)
+        kept = self.max_grad_norm / norm * (along_u - ghat_part)
         lost = (along_u - kept).where(norm > self.max_grad_norm, 0.0)
-        pushed = shift.gather(-1, group).unsqueeze(-1) * along_v + lost
-        curved = f * (pushed - (f * pushed).sum(-1, keepdim=True))
-        return plain.add(curved, alpha=self.gamma1)
+        # (diag f - f f^T) times the sum, which is H_i without its outer product with x.
+        direction = shift.gather(-1, group).unsqueeze(-1) * along_v + lost
+        through_softmax = f * (direction - (f * direction).sum(-1, keepdim=True))
+        return plain.add(through_softmax, alpha=self.gamma1)
 
     def _with_constant(self, inputs: Tensor, leading: int = 2) -> Tensor:
         """Inputs as rows [(R,) B, D], with a 1 behind them where the model has a bias.

@@ -99,26 +99,28 @@ class GradientMethod(Method):
         from fairaudit.engine.joint_training import at_once
         from fairaudit.engine.replicates import stack
 
-        has_own_way = type(self).fit is not GradientMethod.fit  # that cannot be joined here
-        if len(tasks) == 1 or has_own_way:
+        has_own_fit = type(self).fit is not GradientMethod.fit  # which cannot be joined here
+        if len(tasks) == 1 or has_own_fit:
             return super().fit_all(tasks, observers)
         # How many trainings go side by side; 1 where that would not be faster.
         size = at_once(stack([tasks[0].model]), tasks[0].n_public / tasks[0].steps_per_epoch)
-        lengths: dict[int, list[int]] = {}  # epochs -> places of the tasks that take so many
+        places_by_epochs: dict[int, list[int]] = {}  # where the tasks of so many epochs stand
         for place, task in enumerate(tasks):
-            lengths.setdefault(task.epochs, []).append(place)
+            places_by_epochs.setdefault(task.epochs, []).append(place)
         trained: dict[int, TrainedReplicates | None] = {}
-        for places in lengths.values():
+        for places in places_by_epochs.values():
             for start in range(0, len(places), size):
                 some = places[start : start + size]
                 some_tasks = [tasks[place] for place in some]
                 models = None
                 if len(some_tasks) > 1:
-                    models = self._fit_abreast(some_tasks, observers)
-                trained |= zip(some, models or super().fit_all(some_tasks, observers), strict=True)
+                    models = self._fit_side_by_side(some_tasks, observers)
+                if models is None:
+                    models = super().fit_all(some_tasks, observers)
+                trained |= zip(some, models, strict=True)
         return [trained[place] for place in range(len(tasks))]
 
-    def _fit_abreast(
+    def _fit_side_by_side(
         self, tasks: Sequence[Task], observers: Sequence[Observer]
     ) -> list[TrainedReplicates | None] | None:
         """Train the tasks as the replicates of one training, and take its result apart by task.

@@ -112,8 +112,10 @@ _OF_SUMS = {
 def _fit_work(sizes: FitSizes) -> FitWork:
     """What teachers and students take, the students of the readings included."""
     teachers, queries = sizes.settings["teachers"], sizes.settings["queries"]
+    # Descents of students, who are trained side by side: those of the repeats and, for readings,
+    # the clean student and those of all draws of the noise.
     runs, students = 1, sizes.repeats
-    if sizes.is_read:  # by the clean student, and by one for each draw
+    if sizes.is_read:
         runs, students = 3, students + 1 + int(sizes.settings["noise_draws"])
     answers = queries * (teachers + students)
     if sizes.is_convex:

@@ -424,7 +424,9 @@ class MethodSpec:
     @property
     def all_needs(self) -> tuple[Need, ...]:
         """``needs``, preceded by group labels where the method reads them."""
-        return (*((Need.GROUP_LABELS,) if self.reads_groups else ()), *self.needs)
+        if self.reads_groups:
+            return (Need.GROUP_LABELS, *self.needs)
+        return self.needs
 
     @property
     def known_settings(self) -> dict[str, Setting]:
@@ -442,7 +444,9 @@ class MethodSpec:
     @property
     def mechanism(self) -> SampledMechanism | GaussianMechanism:
         """How settings turn into a privacy event, and a target epsilon into a noise multiplier."""
-        return self.gaussian or SampledMechanism(self.side_queries, self.relative_queries)
+        if self.gaussian is not None:
+            return self.gaussian
+        return SampledMechanism(self.side_queries, self.relative_queries)
 
     def without_noise(self, settings: Mapping[str, float]) -> dict[str, float] | None:
         """The settings of the arm's noise-free twin: noise multiplier 0 of gradient and queries.
@@ -453,7 +457,9 @@ class MethodSpec:
         """
         if not self.trains_by_steps or settings.get("noise_multiplier", 0.0) <= 0:
             return None
-        return {**settings, **dict.fromkeys(("noise_multiplier", *self.side_queries.values()), 0.0)}
+        # Relative queries need no entry: their noise is a multiple of the gradient's.
+        multipliers = "noise_multiplier", *self.side_queries.values()
+        return {**settings, **dict.fromkeys(multipliers, 0.0)}
 
     def events(
         self, settings: Mapping[str, float], steps_per_epoch: int, epochs: int

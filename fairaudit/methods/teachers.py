@@ -222,7 +222,10 @@ def collect_votes(task: Task, queried: Tensor) -> Tensor:
     votes = torch.zeros(len(queried), task.pool.n_classes, dtype=torch.float64)
     sizes = torch.bincount(teacher, minlength=teachers)
     shards = torch.split(torch.argsort(teacher, stable=True), sizes.tolist())
-    (_linear_votes if is_convex(task) else _network_votes)(task, queried, shards, votes)
+    if is_convex(task):
+        _linear_votes(task, queried, shards, votes)
+    else:
+        _network_votes(task, queried, shards, votes)
     return votes
 
 
@@ -264,11 +267,15 @@ def train_students(task: Task, queried: Tensor, targets: Tensor) -> TrainedModel
 
 
 def project_to_simplex(shares: Tensor) -> Tensor:
-    """The distribution nearest to each row in L2, [..., Y]. Source: Duchi et al. 2008."""
+    """The distribution nearest to each row in L2, [..., Y].
+
+    It is max(0, share - t), with t such that the entries sum to 1: of the k entries that stay above
+    0, the largest, t = (their sum - 1) / k. Source: Duchi et al. 2008.
+    """
     ordered = shares.sort(-1, descending=True).values
     excess = ordered.cumsum(-1) - 1.0
     position = torch.arange(1, shares.shape[-1] + 1, dtype=shares.dtype)
-    kept = (ordered * position > excess).sum(-1, keepdim=True)
+    kept = (ordered * position > excess).sum(-1, keepdim=True)  # k
     return (shares - excess.gather(-1, kept - 1) / kept).clamp_min(0.0)
 
 
@@ -340,8 +347,8 @@ def _network_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes:
     # A teacher that diverged votes for class 0, as one without records does: to stop the training
     # would reveal something about its records.
     finite = network.theta.isfinite().all(1)
-    empty = torch.tensor([len(shard) == 0 for shard in shards]) | ~finite
+    votes_zero = torch.tensor([len(shard) == 0 for shard in shards]) | ~finite  # [T]
     for start in range(0, len(queried), QUERIES_AT_ONCE):
         some = slice(start, start + QUERIES_AT_ONCE)
         winners = network.probabilities(queried[some]).argmax(-1)
-        _count(votes[some], winners.masked_fill(empty.unsqueeze(1), 0).T)
+        _count(votes[some], winners.masked_fill(votes_zero.unsqueeze(1), 0).T)

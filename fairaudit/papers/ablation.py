@@ -49,9 +49,9 @@ class Recombined(UnprovenRelease):
             facts: Public numbers, for the divisor.
         """
         clipped, plain = sums
-        lengths = clipped.norm(dim=1, keepdim=True), plain.norm(dim=1, keepdim=True)
-        usable = (lengths[0] > 0) & (lengths[1] > 0)
-        rho = torch.where(usable, lengths[0] / lengths[1], 0.0)
+        after, before = clipped.norm(dim=1, keepdim=True), plain.norm(dim=1, keepdim=True)
+        usable = (after > 0) & (before > 0)
+        rho = torch.where(usable, after / before, 0.0)
         self._shrinkage = rho.squeeze(1)
         if self.keeps_direction:
             mean = rho * plain

@@ -42,12 +42,17 @@ class NoisedMean(UnprovenRelease):
     def __call__(
         self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts, realised: Realised
     ) -> Tensor:
-        """The step's gradient, ``[R, P]``: (sum + noise) / divisor."""
+        """The step's gradient, ``[R, P]``: (sum + noise) / divisor.
+
+        Args:
+            sums: The one sum of scaled gradients, ``[R, P]``.
+            sensitivity: As the rule claims it, [R].
+            facts: Public numbers.
+            realised: What the batch really is.
+        """
         drawn = self.noise.fill(torch.empty(sums[0].shape))
-        noised = sums[0] + drawn * (
-            self.noise_multiplier * self.spread(sensitivity, realised)
-        ).unsqueeze(1)
-        return noised / self.divisor(facts, realised)
+        std = self.noise_multiplier * self.spread(sensitivity, realised)
+        return (sums[0] + drawn * std.unsqueeze(1)) / self.divisor(facts, realised)
 
     def spread(self, sensitivity: Tensor, realised: Realised) -> Tensor:
         """The bound that sets the noise: what the noise multiplier multiplies, [R]."""
@@ -104,9 +109,8 @@ class PresentGroupsMean(NoisedMean):
 
 def _multiplier_and_noise(task: Task) -> tuple[float, GaussianNoise]:
     """The arm's noise multiplier and its noise stream, as the releases here take them."""
-    return task.settings["noise_multiplier"], noise_stream(
-        task.seed, "noise", task.arm, task.repeats
-    )
+    stream = noise_stream(task.seed, "noise", task.arm, task.repeats)
+    return task.settings["noise_multiplier"], stream
 
 
 class RealisedMeanMethod(GradientMethod):

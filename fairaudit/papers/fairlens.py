@@ -104,21 +104,25 @@ class Coupled(Erm):
 
         Means of gradients and predictions, over each group and over the batch.
         """
-        mean = batch.member / batch.member.sum(0)  # [B, K'], columns that average a group
-        every = batch.member.sum(1) / batch.member.sum()
+        # Weights of the records in each group's mean, [B, K'], and in the batch's, [B].
+        of_groups = batch.member / batch.member.sum(0)
+        of_batch = batch.member.sum(1) / batch.member.sum()
         f = torch.softmax(logits_of(layers, theta, batch.x), -1)
         s = 1.0 - f.square().sum(-1)
+        group_f, group_s, s_of_batch = of_groups.T @ f, of_groups.T @ s, of_batch @ s
         if not self.gamma1:
             nothing = theta.new_zeros(0)
-            return BatchMoments(nothing, nothing, nothing, mean.T @ f, mean.T @ s, every @ s)
+            return BatchMoments(nothing, nothing, nothing, group_f, group_s, s_of_batch)
         g = record_gradients(theta, layers, batch)
         squared = g.square().sum(1)
         longer = squared > self.max_grad_norm**2
-        # The root's slope at 0 is infinite; records within the bound never take it.
+        # The root is differentiated, and its slope at 0 is infinite: so records within the bound
+        # take the root of 1 instead.
         norm = torch.where(longer, squared, 1.0).sqrt()
         factor = torch.where(longer, self.max_grad_norm / norm, 1.0)
-        lost = every @ g - every @ (g * factor.unsqueeze(1))
-        return BatchMoments(mean.T @ g, every @ g, lost, mean.T @ f, mean.T @ s, every @ s)
+        lost = of_batch @ g - of_batch @ (g * factor.unsqueeze(1))
+        gradients = of_groups.T @ g, of_batch @ g
+        return BatchMoments(*gradients, lost, group_f, group_s, s_of_batch)
 
 
 class EsipovaPenalty(Coupled):
@@ -242,15 +246,15 @@ class CoupledTape(Tape):
         They are computed from the kept batch and not from ``output_gradient``, which lacks the
         penalty.
         """
-        batch = (self.inputs, self.objective.targets, self.objective.group)
-        x, targets, group = (value.unsqueeze(0) for value in batch) if self.single else batch
-        # In inference mode torch 2.6 differentiates to zeros without a word, and refuses what was
-        # made there.
+        batch = [self.inputs, self.objective.targets, self.objective.group]
+        if self.single:  # one replicate, whose tensors have no axis for it
+            batch = [value.unsqueeze(0) for value in batch]
+        # In inference mode torch 2.6 differentiates to zeros without a word. Tensors that were made
+        # in that mode it refuses, so copies are made outside.
         with torch.inference_mode(mode=False):
-            stacked = zip(
-                *(value.clone() for value in (self.network.theta, x, targets, group)), strict=True
-            )
-            self.gradients = torch.stack([self._coupled_gradients(*one) for one in stacked])
+            copies = [value.clone() for value in (self.network.theta, *batch)]
+            of_replicates = zip(*copies, strict=True)
+            self.gradients = torch.stack([self._coupled_gradients(*one) for one in of_replicates])
         norms: Tensor = torch.linalg.vector_norm(self.gradients, dim=-1)
         if self.single:
             return norms[0]
@@ -261,6 +265,7 @@ class CoupledTape(Tape):
 
         For weights w ``[R, B]`` that is sum_i w_i (g_i + u), u the penalty's gradient.
         """
+        # Not strict: there may be fewer weights than the tape has rows for.
         for row, weight in zip(self._rows, weights, strict=False):
             torch.bmm(weight.unsqueeze(1), self.gradients, out=row.unsqueeze(1))
         return self._rows[: len(weights)]

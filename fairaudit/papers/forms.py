@@ -113,12 +113,13 @@ def _ablation_arm(
         trainer: Name of its class in ``papers.ablation``.
         control_of: The method whose shrinkage series it reads; None for one that is no control.
     """
+    source = "Esipova et al. 2023, sec. 4 and App. B.4"
+    if control_of:
+        source = "control of this project for the ablation"
     return MethodSpec(
         name=name,
         summary=summary,
-        source="control of this project for the ablation"
-        if control_of
-        else "Esipova et al. 2023, sec. 4 and App. B.4",
+        source=source,
         guarantee=Guarantee.NONE,
         trainer=f"fairaudit.papers.ablation:{trainer}",
         settings={"learning_rate": LEARNING_RATE, "max_grad_norm": MAX_GRAD_NORM},
