@@ -115,7 +115,7 @@ class CauseReading:
     def records(self) -> GroupedRecords:
         """The records that curvature is read from: the same for every step and arm of a seed."""
         pool = self.task.pool
-        groups = pool.groups[: pool.n_records]
+        groups = pool.groups[: pool.n_records]  # without the null record, which pads batches
         chosen = stratified(groups, pool.n_groups, HESSIAN_RECORDS, self.task.seed)
         batch = pool.gather(chosen, None)
         shares = torch.bincount(groups, minlength=pool.n_groups).double() / pool.n_records

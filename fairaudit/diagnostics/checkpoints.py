@@ -269,9 +269,9 @@ class StepReader:
         return low.exp().where(is_between, torch.nan).squeeze(-1)
 
     def _gather(self, records: Tensor) -> Batch:
-        """The records as a batch: every replicate reads the same ones.
+        """The records as a batch without padding, the same ones for every replicate.
 
-        One replicate alone has no axis for it.
+        Its tensors are [R, B, ...], or [B, ...] of one replicate, as the tape wants them.
         """
         if self.task.repeats == 1:
             return self.task.pool.gather(records, None)
@@ -311,7 +311,7 @@ class StepReader:
     def moments(self) -> Moments:
         """Means of each group and totals, over the whole training split."""
         pool = self.task.pool
-        groups = pool.groups[: pool.n_records]
+        groups = pool.groups[: pool.n_records]  # without the null record, which pads batches
         shape = (self.task.repeats, pool.n_groups)
         group = torch.zeros(*shape, self.network.n_parameters, dtype=torch.float64)
         processed = torch.zeros_like(group[:, 0])

@@ -69,7 +69,10 @@ def lower_bounds(
 ) -> dict[str, Tensor]:
     """Lower bounds on how much more one group than another pays for clipping, [K, K] each, nats.
 
-    Entry [a, b] bounds from below how much more of the loss group a pays than group b. The bounds
+    Entry [a, b] bounds from below how much more of the loss group a pays than group b: eta times
+    the difference of their first orders less eta / 2 (S + S'), or with ``_curved`` less eta^2 / 2
+    (lambda_a S + lambda_b S'), where S and S' are mean squares of the batch's gradient, before or
+    after clipping, and lambda is a group's largest eigenvalue (docs/methods.md 8.4). The bounds
     hold for convex group losses; those without ``_curved`` for eta lambda <= 1, too. They are means
     over the batches at which every term is defined (``kept``), and NaN where there is none.
 
@@ -97,7 +100,7 @@ def lower_bounds(
     star = _pair_differences(linear["direction_star"][keep, :-1].mean(0))
     clip = _pair_differences(means.group[:-1] @ (means.plain - means.clipped))
     bounds = {}
-    for name, first, of_a, of_b in (
+    for name, first, of_a, of_b in (  # the bound, its first orders, S and S'
         ("direction", direction, clipped, clipped),
         ("direction_star", star, plain, plain),
         ("clip", clip, plain, clipped),

@@ -84,7 +84,8 @@ class EpochCurves(Observer):
         # than along a last axis of two or five numbers.
         by_class = torch.log_softmax(logits.transpose(1, 2).contiguous(), 1)
         loss = -(by_class * targets.transpose(1, 2)).sum(1)
-        # Rules are handed norms rounded up by 1e-5; what that alone scales down is no clip.
+        # Rules are handed norms rounded up by a factor 1 + 1e-5; what that alone scales down is no
+        # clip.
         clipped = (scale < unclipped * (1 - 1e-4)).to(scale.dtype)
         values = torch.stack((torch.ones_like(loss), loss, norms, clipped, scale), 1).double()
         # A record that the engine zeroed because it is not finite has no loss to average.

@@ -17,7 +17,8 @@ _ROWS_AT_ONCE = 2048  # in one pass
 def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
     """Each group's excess risk by Theorem 1 and by Monte Carlo, on the training records.
 
-    Theorem 1 predicts it from the trace of the group's Hessian; the Monte Carlo draws the noise.
+    Theorem 1 predicts std^2 / 2 Tr H_a, with std that of the noise on each coordinate; the Monte
+    Carlo draws the noise and takes the mean loss above the minimiser's.
 
     Args:
         method: Output perturbation.
@@ -33,22 +34,23 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
     Source: Tran et al. 2021, Thm 1, with the Hessian of the mean loss; docs/methods.md 4.3.
     """
     assert isinstance(trained.network, LogisticModels)
-    point, spread = trained.kept["minimiser"], noise_std(task)
+    point, std = trained.kept["minimiser"], noise_std(task)
     draws = int(task.settings["noise_draws"])
     noise = noise_stream(task.seed, "probe", task.arm, draws).fill(
         point.new_empty(draws, *point.shape[1:])
     )
+    # Without the null record, which pads batches.
     sizes = torch.bincount(task.pool.groups[: task.pool.n_records], minlength=task.pool.n_groups)
     x, targets, groups = bounded(task.pool, trained.network.inputs)
     member = torch.nn.functional.one_hot(groups, task.pool.n_groups).double()
-    share = member / sizes.double()
+    share = member / sizes.double()  # weights in each group's mean, [n, K]; 0 / 0 if absent
     trace = hessian_traces(x, point)[0] @ share
-    risk = group_losses(x, targets, point + spread * noise, share)
+    risk = group_losses(x, targets, point + std * noise, share)
     risk -= group_losses(x, targets, point, share)
     drawn, drawn_error = mean_and_error(risk)
     return {
         "hessian_trace": trace,
-        "excess_risk_predicted": 0.5 * spread**2 * trace,
+        "excess_risk_predicted": 0.5 * std**2 * trace,
         "excess_risk_drawn": drawn,
         "excess_risk_drawn_se": drawn_error,
         "trace_agreement": agreement(trace, drawn),

@@ -31,6 +31,7 @@ def record_values(landscape: Landscape, traces: Tensor | None) -> dict[str, Tens
         ``trace``, NaN where it is not known.
     """
     records = landscape.records
+    # A copy, for the architecture's own parameters have another type and must stay as they are.
     network = stack([copy.deepcopy(landscape.module).to(landscape.theta)])
     network.theta[0] = landscape.theta
     tape = tape_of(network)

@@ -57,6 +57,7 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
     """
     assert isinstance(method, Pate)
     study = _NoisedStudents.of(method, task, trained)
+    # [m] @ [m, K]: the mean over each group's queries, NaN for an absent group.
     risk = study.excess @ study.share
     defined = risk[~risk.isnan()]
     xi = (defined.max() - defined.min()).view(1)

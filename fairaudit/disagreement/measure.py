@@ -69,13 +69,13 @@ def compared(audit: Audit) -> tuple[Measured, ...]:
         if why:
             measured.append(_undefined(one, why))
             continue
-        sides = []
-        for key in filter(None, (one.arm, one.reference)):
+        arms = [one.arm, one.reference] if one.reference else [one.arm]
+        sides, lacking = [], ""
+        for key in arms:
             done = finished(trained, key, audit.results)
             sides.append({seed: _answered(result) for seed, result in done.items()})
-        lacking = ""
-        for key in filter(None, (one.arm, one.reference)):
-            if failed := failed_seeds(trained, key, audit.results, audit.failures):
+            failed = failed_seeds(trained, key, audit.results, audit.failures)
+            if failed:
                 lacking = f"{numbered(len(failed), 'training')} of {key} without a result"
         grouping = groupings[one.grouping]
         measured.append(with_disagreement(one, grouping, sides, least, lacking))
@@ -88,7 +88,9 @@ def measure(audit: Audit) -> Disagreement:
     trained = plan.side_plans.get(AGAIN, plan)
     why = why_not(plan, audit.dataset)
     arms = []
-    for arm in () if why else trained.arms:
+    for arm in trained.arms:
+        if why:  # nothing was measured, so no arm is named
+            break
         arms.append(
             RetrainedArm(
                 arm=arm.key,
@@ -122,17 +124,26 @@ def scored(
         training was given.
     """
     seeds = len(scored.predictions)
-    why = ONE_GIVEN if seeds == 1 else "" if scored.same_rows else OTHER_PEOPLE
+    why = ""
+    if seeds == 1:
+        why = ONE_GIVEN
+    elif not scored.same_rows:
+        why = OTHER_PEOPLE
     groupings = {grouping.name: grouping for grouping in scored.dataset.groupings}
-    both = [_given(scored.predictions, scored.rows), _given(scored.baseline, scored.rows)]
+    private, baseline = (
+        _given(models, scored.rows) for models in (scored.predictions, scored.baseline)
+    )
     measured = []
     for one in comparisons:
         if why:
             measured.append(_undefined(one, why))
             continue
-        # A model measured by itself is the baseline where there is one.
-        sides = both if one.reference else both[-1:] if scored.baseline else both[:1]
-        sides = [side for side in sides if side]
+        if one.reference and baseline:
+            sides = [private, baseline]
+        elif baseline:  # a model measured by itself is then the baseline
+            sides = [baseline]
+        else:
+            sides = [private]
         measured.append(with_disagreement(one, groupings[one.grouping], sides))
     study = Disagreement(
         name=NAME, comparisons=(), source="given", reason=why, planned=seeds, arms=()
@@ -156,7 +167,11 @@ def _given(models: Sequence[Float32], rows: Sequence[Int64]) -> dict[int, Answer
 
 
 def _classes(probabilities: NDArray[np.float32]) -> Int64:
-    """The predicted class of each row ``[n]``; NOT_TESTED where an output is not finite."""
+    """The predicted class of each row, ``[n]``; NOT_TESTED where an output is not finite.
+
+    Args:
+        probabilities: Of one model, ``[1, n, Y]``.
+    """
     known = np.isfinite(probabilities[0]).all(axis=-1)
     return np.where(known, predicted_class(probabilities)[0], NOT_TESTED)
 
@@ -185,7 +200,7 @@ def with_disagreement(
     records = EvaluatedRecords.of(tested, grouping.groups, len(grouping.names))
     answers = [_answers(side, seeds, records, len(grouping.groups)) for side in sides]
     # A person counts where both models answered.
-    known = np.logical_and.reduce([of_side >= 0 for of_side in answers])
+    known = np.logical_and.reduce([of_side >= 0 for of_side in answers])  # NOT_TESTED is negative
     answers = [np.where(known, of_side, NOT_TESTED) for of_side in answers]
     tables = disagreement_tables(answers[0], records, *answers[1:])
     counts = next(iter(tables.values())).counts
@@ -222,7 +237,7 @@ def _answers(
         n_rows: N, of the dataset.
     """
     answers = np.full((len(seeds), len(records.ids)), NOT_TESTED, dtype=np.int64)
-    of_row = np.empty(n_rows, dtype=np.int64)
+    of_row = np.empty(n_rows, dtype=np.int64)  # one seed's answer by row of the dataset
     for place, seed in enumerate(seeds):
         of_row.fill(NOT_TESTED)
         of_row[side[seed].rows] = side[seed].answers

@@ -110,7 +110,10 @@ def why_not(plan: Plan, dataset: Dataset) -> str:
 
 
 def what_to_do(plan: Plan, dataset: Dataset) -> str:
-    """What to do so that an audit tells the disagreement; "" where it does."""
+    """What to do so that an audit tells the disagreement; "" where it does.
+
+    Where nothing can be done, why the audit does not tell it.
+    """
     why = why_not(plan, dataset)
     if why == OWN_ROWS:
         return TO_MEASURE

@@ -93,8 +93,10 @@ class Disagreement(Study):
 
     def sections(self, report: Report) -> dict[str, Section]:
         """Who is decided by chance, by group, or why that was not measured; before the rules."""
-        made = unmeasured(self.reason, self.advice) if self.reason else None
-        if not self.reason:
+        made: Section | None
+        if self.reason:
+            made = unmeasured(self.reason, self.advice)
+        else:
             trainings = max((arm.finished for arm in self.arms), default=self.planned)
             made = section(report, said_source(self.source, trainings))
         return {} if made is None else {"metrics.within": made}
@@ -110,10 +112,10 @@ def _gap_finding(comparison: Comparison) -> FindingMessage | None:
     a, b = of_group[gap.a], of_group[gap.b]
     return ChanceGap(
         _subject(comparison, DISAGREEMENT, (gap.a, gap.b)),
-        first=_now(a),
-        first_before=_before(a),
-        second=_now(b),
-        second_before=_before(b),
+        first=_private_share(a),
+        first_before=_share_without_privacy(a),
+        second=_private_share(b),
+        second_before=_share_without_privacy(b),
         reason=comparison.arm,
     )
 
@@ -124,18 +126,18 @@ def _added_finding(comparison: Comparison) -> FindingMessage | None:
         return None
     return ChanceAdded(
         _subject(comparison, DISAGREEMENT_COST),
-        now=_now(comparison.overall),
-        before=_before(comparison.overall),
+        now=_private_share(comparison.overall),
+        before=_share_without_privacy(comparison.overall),
         reason=comparison.arm,
     )
 
 
-def _now(group: GroupMeasure) -> Interval:
+def _private_share(group: GroupMeasure) -> Interval:
     """The share of the group with privacy."""
     return interval_of(group.estimates.get(DISAGREEMENT))
 
 
-def _before(group: GroupMeasure) -> Interval:
+def _share_without_privacy(group: GroupMeasure) -> Interval:
     """The share of the group without privacy."""
     return interval_of(group.estimates.get(f"reference.{DISAGREEMENT}"))
 

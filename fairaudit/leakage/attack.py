@@ -33,6 +33,7 @@ between targets. Targets also share their shadows, which moves the area under th
 alone by half of what is left: simulated in ``benchmarks/leakage.py``.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -90,21 +91,26 @@ def likelihood_ratios(confidence: Float64, member: Bools) -> Float64:
     """
     phi = confidence - confidence.mean(axis=0)  # no score depends on it, and squares stay small
     ins, outs = _Side.of(phi, member), _Side.of(phi, ~member)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        # Variance that chance alone gives to the difference of a record's two means.
+    with np.errstate(invalid="ignore", divide="ignore"):  # a record may lack one side
+        difference = ins.mean - outs.mean
+        # Variance that chance alone gives to a record's difference, [S, n].
         chance = ins.variance / ins.shadows + outs.variance / outs.shadows
-        # Drawn towards their mean over records, by the share of their spread that is chance.
-        difference, has_both = ins.mean - outs.mean, np.isfinite(chance)
+        has_both = np.isfinite(chance)
         count = np.maximum(has_both.sum(axis=1, keepdims=True), 1)
+        # Mean of the records' differences and their variance without that of chance, [S, 1].
         mean = np.where(has_both, difference, 0.0).sum(axis=1, keepdims=True) / count
-        beyond = np.where(has_both, (difference - mean) ** 2 - chance, 0.0)
-        real = np.maximum(beyond.sum(axis=1, keepdims=True) / count, 0.0)
-        difference = mean + real / (real + chance) * (difference - mean)
-        # The mean without the record that fits all of its shadows, given the difference.
-        both = ins.shadows * (ins.mean - difference) + outs.shadows * outs.mean
-        out = both / (ins.shadows + outs.shadows)
-    fits = ((phi - out - difference) ** 2 / ins.variance, (phi - out) ** 2 / outs.variance)
-    ratios: Float64 = 0.5 * (fits[1] - fits[0] + np.log(outs.variance) - np.log(ins.variance))
+        excess = np.where(has_both, (difference - mean) ** 2 - chance, 0.0)
+        spread = np.maximum(excess.sum(axis=1, keepdims=True) / count, 0.0)
+        # D_i, drawn towards that mean by the share of its spread that is chance.
+        difference = mean + spread / (spread + chance) * (difference - mean)
+        # out_i, the mean without the record that fits all of its shadows, given D_i.
+        total = ins.shadows * (ins.mean - difference) + outs.shadows * outs.mean
+        out = total / (ins.shadows + outs.shadows)
+    distance_in = (phi - out - difference) ** 2 / ins.variance
+    distance_out = (phi - out) ** 2 / outs.variance
+    ratios: Float64 = 0.5 * (
+        distance_out - distance_in + np.log(outs.variance) - np.log(ins.variance)
+    )
     return ratios
 
 
@@ -129,13 +135,14 @@ class _Side(NamedTuple):
             phi: Log odds of the true class, ``[S, n]``.
             side: Whether each seed's model is on this side for each record, ``[S, n]``.
         """
-        # Sums over all seeds, less the target's own.
+        # Sums over all seeds, less the target's own: the target is the first axis.
         seen = np.where(side, phi, 0.0)
         count = side.sum(axis=0) - side
         total = seen.sum(axis=0) - seen
         square = (seen**2).sum(axis=0) - seen**2
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = total / count
+            # Squares about a record's mean; one shadow alone has none.
             within = np.where(count > 1, square - total * mean, 0.0).sum(axis=1)
         degrees = np.maximum(count - 1, 0).sum(axis=1)
         variance = np.maximum(within / np.maximum(degrees, 1), _LEAST_VARIANCE)
@@ -185,7 +192,7 @@ def accused(members: Float64, outsiders: Float64, rate: float) -> Float64:
     # Between the lower-th and the next largest score, in the share that makes the rate exact.
     place = rate * (len(outsiders) + 1)
     lower = min(int(place), len(outsiders))
-    share = min(place - lower, 1.0)
+    share = min(place - lower, 1.0)  # with which the threshold is the next largest one
     falling = np.sort(outsiders)[::-1]
     first = _exceeds(members, falling, lower)
     if share == 0.0:
@@ -217,13 +224,16 @@ def _exceeds(scores: Float64, falling: Float64, j: int) -> Float64:
 def wrongly_accused(outsiders: Float64, rate: float) -> Float64:
     """Chance that each outsider is accused by the threshold that the other outsiders set, ``[n0]``.
 
-    Leaving out the one that is judged makes the rate exact.
+    Leaving out the one that is judged makes the rate exact: of n outsiders the a = rate n largest
+    are accused in all. Those that tie share the places which larger scores leave, so each of t
+    equal scores below b larger ones has the chance (min(b + t, a) - min(b, a)) / t.
 
     Args:
         outsiders: Their scores, ``[n0]``.
         rate: Of false accusations, which is the mean of these chances.
     """
     ordered, accusations = np.sort(outsiders), rate * len(outsiders)
+    # Of each outsider how many score more, and how many the same, itself included.
     above = len(outsiders) - np.searchsorted(ordered, outsiders, "right")
     tied = len(outsiders) - np.searchsorted(ordered, outsiders, "left") - above
     chance: Float64 = (
@@ -318,19 +328,21 @@ class _Target(NamedTuple):
                 continue
             # Influences on the number of all rows, or on that of the record's own group.
             influence = whole if k == self.n_groups else within
+            # Within the group: the area, then rates by thresholds of its own outsiders.
             values[0, k], below, above = area(score[ins], score[outs])
             influence[0, ins], influence[0, outs] = _influences(below), _influences(above)
-            for at, rate in enumerate(WITHIN.values(), start=1):  # the area is metric 0
+            for place, rate in enumerate(WITHIN.values(), start=1):  # the area is metric 0
                 chance = accused(score[ins], score[outs], rate)
                 wrongly = wrongly_accused(score[outs], rate)
-                values[at, k] = chance.mean()
-                influence[at, ins] = _influences(chance)
-                influence[at, outs] = -slopes[at, k] * _influences(wrongly)
+                values[place, k] = chance.mean()
+                influence[place, ins] = _influences(chance)
+                influence[place, outs] = -slopes[place, k] * _influences(wrongly)
+            # By the threshold that all outsiders set.
             chance = accused(score[ins], everyone, GLOBAL_RATE)
             wrongly = wrongly_of_all[inside[~member]]
             # An outsider's influence on that threshold's rate, one of all outsiders.
             moved = _influences(wrongly) * len(wrongly) / len(everyone)
-            tpr, fpr, advantage = range(1 + len(WITHIN), m)
+            tpr, fpr, advantage = range(1 + len(WITHIN), m)  # places of the last three metrics
             values[tpr, k], values[fpr, k] = chance.mean(), wrongly.mean()
             values[advantage, k] = values[tpr, k] - values[fpr, k]
             influence[tpr, ins], influence[tpr, outs] = _influences(chance), -slopes[tpr, k] * moved
@@ -363,39 +375,70 @@ def attack_tables(
     usable = np.isfinite(scores[0])  # by memberships, which are the same in both arms
     rows = [np.flatnonzero(use) for use in usable]
     records = EvaluatedRecords.of(rows, groups, n_groups)
-    of_arms: list[list[list[SeedScores]]] = []  # by arm, seed and metric
-    # Rate of false accusations of each metric; any number for the area, whose slope is 0.
-    rates = np.array([1.0, *WITHIN.values(), *(len(_OF_ONE_THRESHOLD) + 1) * [GLOBAL_RATE]])
-    for score in scores:
-        targets = []
-        for s, at in enumerate(rows):
-            targets.append(_Target(score[s, at], private.member[s, at], groups[at], n_groups))
-        lower = np.mean([target.values(1 - _AROUND) for target in targets], axis=0)
-        upper = np.mean([target.values(1 + _AROUND) for target in targets], axis=0)
-        slopes = (upper - lower) / (2 * _AROUND * rates[:, None])
-        of_arms.append([target.scores(slopes) for target in targets])
-    tables: dict[str, MetricTable] = {}
+    of_arms = [
+        _scores_at_targets(Attack(score, private.member), rows, groups, n_groups)
+        for score in scores
+    ]
     of_prefix = {"": of_arms[0]}
     if baseline is not None:
         changes = []
         for own, reference in zip(*of_arms, strict=True):
             changes.append([a.minus(b) for a, b in zip(own, reference, strict=True)])
         of_prefix |= {"reference.": of_arms[1], "change.": changes}
-    for prefix, seeds in of_prefix.items():
+    tables: dict[str, MetricTable] = {}
+    for prefix, of_seeds in of_prefix.items():
         for m, metric in enumerate(METRICS_OF_LEAKAGE):
-            influences = Influences(records)
-            for place, seed in zip(records.places, seeds, strict=True):
-                influences.add(place, seed[m])
-            name = prefix + metric
-            table = metric_table(name, influences, records.count(influences.support))
-            # The first matrix is for a group alone: what targets share, and of the area half of the
-            # rest as well, for targets have their shadows in common.
-            of_mean, of_two_targets = table.covariance
-            alone = of_two_targets
-            if metric == "leakage_auc":
-                alone = (of_mean + of_two_targets) / 2
-            tables[name] = replace(table, covariance=np.stack([alone, of_two_targets]))
+            of_metric = [of_seed[m] for of_seed in of_seeds]
+            tables[prefix + metric] = _table(prefix + metric, metric, of_metric, records)
     return tables, records
+
+
+def _scores_at_targets(
+    scored: Attack, rows: Sequence[Int64], groups: Int64, n_groups: int
+) -> list[list[SeedScores]]:
+    """Every metric at every target of one arm, by seed and metric.
+
+    Args:
+        scored: Scores of all rows at each target in the place of log odds, with memberships.
+        rows: Numbers of the rows that have a score, of each seed.
+        groups: Of the rows, ``[n]``.
+        n_groups: K.
+    """
+    score, member = scored.confidence, scored.member
+    targets = [
+        _Target(score[s, usable], member[s, usable], groups[usable], n_groups)
+        for s, usable in enumerate(rows)
+    ]
+    # Rate of false accusations of each metric; any number for the area, whose slope is 0.
+    rates = np.array([1.0, *WITHIN.values(), *(len(_OF_ONE_THRESHOLD) + 1) * [GLOBAL_RATE]])
+    lower = np.mean([target.values(1 - _AROUND) for target in targets], axis=0)
+    upper = np.mean([target.values(1 + _AROUND) for target in targets], axis=0)
+    slopes = (upper - lower) / (2 * _AROUND * rates[:, None])
+    return [target.scores(slopes) for target in targets]
+
+
+def _table(
+    name: str, metric: str, of_seeds: Sequence[SeedScores], records: EvaluatedRecords
+) -> MetricTable:
+    """One metric at all targets as a table, with the covariances that suit an attack.
+
+    Args:
+        name: Of the table: the metric's, or with ``reference.`` or ``change.`` before it.
+        metric: The metric.
+        of_seeds: Its values and influences at each target.
+        records: The rows that were scored at any target.
+    """
+    influences = Influences(records)
+    for place, of_seed in zip(records.places, of_seeds, strict=True):
+        influences.add(place, of_seed)
+    table = metric_table(name, influences, records.count(influences.support))
+    # The first matrix is for a group alone: what targets share, and of the area half of the rest as
+    # well, for targets have their shadows in common.
+    of_mean, of_two_targets = table.covariance
+    alone = of_two_targets
+    if metric == "leakage_auc":
+        alone = (of_mean + of_two_targets) / 2
+    return replace(table, covariance=np.stack([alone, of_two_targets]))
 
 
 def _influences(chance: Float64) -> Float64:

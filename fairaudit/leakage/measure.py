@@ -52,13 +52,11 @@ def measure_leakage(
     measured = []
     for grouping in dataset.groupings:
         for arm in plan.arms:
-            by_arm = [finished(plan, arm.key, results)]
+            by_arm = [finished(plan, arm.key, results)]  # seed -> result; then of the reference
             if arm.reference is not None:
                 by_arm.append(finished(plan, arm.reference, results))
             seeds = sorted(set.intersection(*map(set, by_arm)))
-            trained = []
-            for done in by_arm:
-                trained.append([done[seed] for seed in seeds])
+            trained = [[by_seed[seed] for seed in seeds] for by_seed in by_arm]
             measured.append(_measure_arm(arm, grouping, trained, plan.config.suppress_below))
     return tuple(measured)
 
@@ -153,7 +151,8 @@ def _measure_group(
     estimates, ungated = {}, {}
     for name, table in tables.items():
         number = estimate(checked_contrast(table, cut, k))
-        if number.ends is None:  # nor is its value told: a rate at 1 % of fifty rows is none
+        if number.ends is None:
+            # Without an interval the value is hidden, too: fifty rows have no rate at 1 %.
             number = undefined(number.reason, number.unit, number.n_test)
         estimates[name] = number
         too_few = too_few_for_gates(table, cut, [k])

@@ -94,9 +94,10 @@ class AttackedArm(Part):
 
         None where nothing is proved, or the ceiling is not known at this rate.
         """
-        return next(
-            (f.true_positive_rate for f in self.ceiling if f.false_positive_rate == rate), None
-        )
+        for facts in self.ceiling:
+            if facts.false_positive_rate == rate:
+                return facts.true_positive_rate
+        return None
 
 
 class Leakage(Study):
@@ -265,7 +266,8 @@ def _sentence(leakage: Leakage, models: int) -> str:
         if ceiling is not None:
             limit = f" (no attack above {rate_text(ceiling)})"
         rates = []
-        for group in [group for group in comparison.by_group if group.estimates][:4]:
+        measured = [group for group in comparison.by_group if group.estimates]
+        for group in measured[:4]:
             rate = written(group.estimates.get("leakage_tpr"), SHARE)
             rates.append(f"{plain(group.group, 16)} {rate}")
         texts.append(f"{plain(comparison.arm)} {', '.join(rates)}{limit}")
