@@ -266,7 +266,8 @@ def _hessian(landscape: Landscape, rows: Tensor) -> Float64:
     if is_linear(landscape):
         return hessian_of_linear(landscape, rows)
     apply = _product_with_hessian(landscape, rows)
-    return np.stack([apply(row) for row in np.eye(landscape.n_parameters)])
+    # H is symmetric, so its columns H e_j serve as rows.
+    return np.stack([apply(unit) for unit in np.eye(landscape.n_parameters)])
 
 
 def _product_with_hessian(landscape: Landscape, rows: Tensor) -> Callable[[Float64], Float64]:

@@ -238,6 +238,7 @@ class _NoisedStudents(NamedTuple):
         at_once = max(1, _DRAWN_BYTES // (8 * votes.numel()))
         for first in range(0, draws, at_once):
             noise = votes.new_empty(min(at_once, draws - first), *votes.shape)
+            # Draws first, first + 1, .. as one portion of all draws would have them.
             stream = noise_stream(task.seed, "probe", task.arm, len(noise), first=first)
             labels = method.labels(task, votes, stream.fill(noise) * sigma)
             students = train_students(task, queried, labels)

@@ -170,6 +170,7 @@ def area(members: Float64, outsiders: Float64) -> tuple[float, Float64, Float64]
 def _share_below(scores: Float64, among: Float64) -> Float64:
     """For each of n scores the share of the m others, ``among``, below it; ties count half."""
     ordered = np.sort(among)
+    # How many lie below, and how many below or at the score: a tie counts half.
     twice_rank = np.searchsorted(ordered, scores, "left") + np.searchsorted(
         ordered, scores, "right"
     )
