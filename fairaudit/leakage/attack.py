@@ -216,6 +216,7 @@ def _exceeds(scores: Float64, falling: Float64, j: int) -> Float64:
     threshold = falling[j - 1]
     tied = np.count_nonzero(falling == threshold)
     rank = j - np.count_nonzero(falling > threshold)
+    # One more among t equal scores has each of t + 1 places alike, and the first ``rank`` exceed.
     chance: Float64 = np.where(
         scores == threshold, rank / (tied + 1.0), (scores > threshold).astype(float)
     )

@@ -177,7 +177,7 @@ def _unmeasured(arm: Arm, grouping: Grouping, reason: str) -> Measured:
         for spec in of_study(NAME):
             estimates[side + spec.name] = undefined(reason, spec_of(side + spec.name).unit)
     groups = []
-    for name in (*grouping.names, ""):
+    for name in (*grouping.names, ""):  # "" stands for all rows
         groups.append(
             GroupMeasure(
                 group=name, n_test=0, n_train=0.0, gated=False, reason=reason, estimates=estimates

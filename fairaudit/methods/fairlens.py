@@ -370,6 +370,7 @@ class FairLensHalves(FairLens):
         n_groups = state.counts.shape[1]
         x = self._with_constant(records.inputs)
         delta = records.logits.softmax(-1) - records.targets
+        # An upper bound of |g|, as in the engine: rounding must not make a row longer than 1.
         norm = (delta.norm(dim=-1) + HIDDEN) * x.norm(dim=-1) * NORM_GUARD
         norm = norm.clamp_min(SMALLEST_NORM)
         # The factors of g in the third part, min(1, C1 / |g|) / C1, and in the fourth,
@@ -380,7 +381,7 @@ class FairLensHalves(FairLens):
         factors = x.new_zeros(*norm.shape, n_groups + 1)
         factors.scatter_(2, records.group.unsqueeze(-1), clipped.unsqueeze(-1))
         factors[..., n_groups] = taken.clamp_max(1.0) / norm
-        gradient = (delta.unsqueeze(-1) * x.unsqueeze(-2)).flatten(2)
+        gradient = (delta.unsqueeze(-1) * x.unsqueeze(-2)).flatten(2)  # [R, B, Y D]
         cells = (factors.unsqueeze(-1) * gradient.unsqueeze(-2)).flatten(2)
         # A gradient that is not finite adds nothing (rule R6).
         cells = cells.where(norm.isfinite().unsqueeze(-1), 0.0)
