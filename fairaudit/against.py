@@ -7,7 +7,7 @@ from pathlib import Path
 from fairaudit.analysis.build_facts import digest_of
 from fairaudit.analysis.disclosure import Disclosure
 from fairaudit.analysis.family import reported
-from fairaudit.analysis.measure import evaluation, of_one_table, on_rows_of, predictions
+from fairaudit.analysis.measure import estimand_of_table, evaluation, on_rows_of, predictions
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import OF_OTHER_CODE, AuditConfig
 from fairaudit.data.dataset import Dataset
@@ -118,7 +118,7 @@ def _compared(
         of_arm = on_rows_of(of_reference, of_arm)
         shared = evaluation(dataset, grouping, config.suppress_below)
         if config.has_given_synthetic:
-            shared = replace(shared, estimand=of_one_table(config))
+            shared = replace(shared, estimand=estimand_of_table(config))
         comparisons.append(compare(shared, arm, reference, of_arm, of_reference))
     return reported(comparisons, Disclosure.of(config, dataset.groupings)).comparisons
 

@@ -114,18 +114,17 @@ def arm_readings(plan: Plan, arm: Arm, results: Mapping[str, JobResult]) -> ArmR
     read = {seed: r for seed, r in finished(plan, arm.key, results).items() if STEPS in r.arrays}
     if not read:
         return None
-    first = next(iter(read.values()))
+    first = next(iter(read.values()))  # all seeds have the same checkpoints and readings
+    values = {}
+    for name in first.arrays:
+        if name.startswith(PREFIX):
+            of_seeds = [over_repeats(result.arrays[name]) for result in read.values()]
+            values[name.removeprefix(PREFIX)] = np.stack(of_seeds)
     return ArmReadings(
         steps=tuple(int(step) for step in np.asarray(first.arrays[STEPS])),
         total_steps=plan.training.steps,
         seeds=tuple(read),
-        values={
-            key.removeprefix(PREFIX): np.stack(
-                [over_repeats(result.arrays[key]) for result in read.values()]
-            )
-            for key in first.arrays
-            if key.startswith(PREFIX)
-        },
+        values=values,
     )
 
 
@@ -137,7 +136,10 @@ def over_repeats(series: Array) -> Float64:
 def over_seeds(
     values: Sequence[float | None] | Float64, *, is_share: bool = False, n_joint: int = 1
 ) -> OverSeeds:
-    """The mean over seeds with its 95 % interval (Student's t); no interval below two known values.
+    """The mean over seeds with its 95 % interval; no interval below two known values.
+
+    It is ``mean +- t sd / sqrt(S)``, with t Student's quantile at S - 1 degrees of freedom and
+    1 - 0.025 / n_joint. Test records are not in it: what is read here is read of training rows.
 
     Args:
         values: One for each seed; None or NaN is unknown.
@@ -148,11 +150,8 @@ def over_seeds(
     defined = values[np.isfinite(values)]
     mean, low, high = known_mean(defined), None, None
     if mean is not None and len(defined) > 1:
-        half = (
-            quantiles(1 - 0.025 / n_joint, len(defined) - 1)[0]
-            * float(np.std(defined, ddof=1))
-            / len(defined) ** 0.5
-        )
+        t, _ = quantiles(1 - 0.025 / n_joint, len(defined) - 1)
+        half = t * float(np.std(defined, ddof=1)) / len(defined) ** 0.5
         low, high = mean - half, mean + half
         if is_share:
             low, high = max(0.0, low), min(1.0, high)

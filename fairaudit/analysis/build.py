@@ -96,7 +96,7 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
     arms = arm_facts(plan, results, audit.failures)
     disclosure = Disclosure.of(plan.config, dataset.groupings)
     compared, changed = reported(audit.comparisons, disclosure)
-    # By the first grouping, of which warnings are.
+    # Warnings are about the first grouping alone.
     first = [c for c in compared if c.grouping == dataset.groupings[0].name]
     check = sklearn_baseline(plan, dataset, results)
     swept = sweeps(compared, plan)
@@ -172,7 +172,7 @@ def _warnings(
         if why and job.arm not in warned:
             warned.add(job.arm)
             yield TwinFailed(job.arm, job.seed, why)
-    groups = 0
+    groups = 0  # the most groups with test rows in any comparison
     for comparison in compared:
         groups = max(groups, len([g for g in comparison.by_group if g.n_test]))
     planned = audit.plan.config.seeds
@@ -193,10 +193,9 @@ def _control_warning(plan: Plan) -> Iterator[Message]:
     Such a method also clips less. Its control is DP-SGD that clips at the threshold which the
     method settled on, and shows how much of a lower cost comes from that alone.
     """
-    controlled = {arm.source for arm in plan.arms}
     scaled = [arm.key for arm in plan.arms if find(arm.method).scales_by_threshold]
-    if controlled & set(scaled):
-        return
-    control = next(spec.name for spec in catalog().values() if spec.control_of)
-    if scaled:
+    sources = {arm.source for arm in plan.arms}  # arms whose run another arm takes a number from
+    has_control = not sources.isdisjoint(scaled)
+    if scaled and not has_control:
+        control = next(spec.name for spec in catalog().values() if spec.control_of)
         yield ControlNotRun(tuple(scaled), control)

@@ -110,19 +110,15 @@ def decomposition(
         return None
     names = dataset.groupings[0].names
     hidden = {g.group for c in compared for g in c.by_group if g.n_test is None}  # suppressed
-    worst_off = {}  # arm -> two groups whose costs are detected to differ, the larger first
-    for comparison in compared:
-        if comparison.reference == REFERENCE:
-            pair = detected_pair(comparison)
-            if pair is not None:
-                worst_off[comparison.arm] = pair
+    worst_off = _worst_off(compared)
     published = None  # the two groups that the preset's publication names, if any
     if plan.config.preset is not None:
         published = find_preset(plan.config.preset).worst_off
     if published is not None and not set(published) <= set(names) - hidden:
         published = None  # the file lacks one of the publication's groups
-    arms, split = {}, {}
-    steps = 0
+    arms = {}
+    split = {}  # arm -> its readings, where its steps were split into parts
+    steps = 0  # how many checkpoints were read, the same of every arm
     for arm in plan.arms:
         readings = arm_readings(plan, arm, results)
         if readings is None:
@@ -144,6 +140,17 @@ def decomposition(
     )
 
 
+def _worst_off(compared: Sequence[Comparison]) -> dict[str, tuple[str, str]]:
+    """Arm -> two groups whose costs beside `sgd` are detected to differ, who pays more first."""
+    pairs = {}
+    for comparison in compared:
+        if comparison.reference == REFERENCE:
+            pair = detected_pair(comparison)
+            if pair is not None:
+                pairs[comparison.arm] = pair
+    return pairs
+
+
 def arm_causes(
     readings: ArmReadings,
     names: Sequence[str],
@@ -163,9 +170,9 @@ def arm_causes(
         return ArmCauses(reason="no record is clipped and no noise is added: every part is zero")
     shown = [place for place, name in enumerate(names) if name not in hidden]
     if pair is None:
-        direction = nan_mean(readings.per_step("r_direction"))
+        direction = nan_mean(readings.per_step("r_direction"))  # [K]
         known = [place for place in shown if np.isfinite(direction[place])]
-        known.sort(key=lambda place: -direction[place])
+        known.sort(key=lambda place: -direction[place])  # the largest first
         if len(known) > 1:
             pair = names[known[0]], names[known[-1]]
     bounds: tuple[BoundRecord, ...] = ()
@@ -173,7 +180,7 @@ def arm_causes(
         bounds = tuple(bounds_of_arm(readings, names, pair))
     curves = []
     for series, name in CURVES.items():
-        by_seed = readings.values[series][..., shown]
+        by_seed = readings.values[series][..., shown]  # [S, C, shown groups]
         curves.append(curve(name, readings.steps, [names[place] for place in shown], by_seed))
     curves.append(curve(BATCH_NORM, readings.steps, CLIPPINGS, readings.values[BATCH_NORM]))
     groups = []
@@ -199,19 +206,23 @@ def _correlations(
     readings: ArmReadings, names: Sequence[str], hidden: Collection[str]
 ) -> Iterator[RankCorrelation]:
     """Rank correlations over the records of every group and over all, where they are known."""
-    means = nan_mean(readings.averaged("correlations"))  # [pairs, K + 1, 3]
+    means = nan_mean(readings.averaged("correlations"))  # [pairs, K + 1, (value, low, high)]
     for between, of_pair in zip(CORRELATED, means, strict=True):
         for group, numbers in zip((*names, ""), of_pair, strict=True):
             value, low, high = map(finite, numbers)
-            # Of all records beside one suppressed group it would tell that group's.
-            if group not in hidden and not (hidden and not group) and value is not None:
+            # That of all records ("") would tell a suppressed group's, given those of the others.
+            is_hidden = group in hidden or (group == "" and len(hidden) > 0)
+            if not is_hidden and value is not None:
                 yield RankCorrelation(between=between, group=group, value=value, low=low, high=high)
 
 
 def _agreements(
     readings: ArmReadings, names: Sequence[str], compared: Comparison
 ) -> Iterator[Agreement]:
-    """Whether groups with larger statistics have larger excess risks, pair by pair and seed.
+    """The share of pairs of groups in which the larger statistic goes with the larger excess risk.
+
+    One for each statistic, as the mean over seeds; chance alone makes it one half. Nothing where
+    excess risks and readings are of different seeds. Source: docs/methods.md 8.6.
 
     Args:
         readings: The arm's.
@@ -219,22 +230,22 @@ def _agreements(
         compared: The arm beside its reference.
     """
     risks = {g.group: g.estimates.get("excess_risk") for g in compared.by_group}
-    costs = []
+    rows = []  # of each group its excess risk at every seed; empty where it has none
     for name in names:
         risk = risks.get(name)
         by_seed = () if risk is None else risk.by_seed
-        costs.append([np.nan if value is None else value for value in by_seed])
-    width = max(map(len, costs), default=0)
-    if width != len(readings.seeds):
+        rows.append([np.nan if value is None else value for value in by_seed])
+    seeds = max(map(len, rows), default=0)
+    if seeds != len(readings.seeds):
         return
-    cost = np.array([row or [np.nan] * width for row in costs])  # [K, S]
+    cost = np.array([row or [np.nan] * seeds for row in rows])  # [K, S]
     for reading in _ORDERED:
-        values = readings.averaged(reading)[:, : len(names)].T  # [K, S]
-        same = []
+        values = readings.averaged(reading)[:, : len(names)].T  # [K, S], without all rows
+        agrees = []  # of each pair, [S]: 1.0 or 0.0, NaN where a number is unknown
         for a, b in itertools.combinations(range(len(names)), 2):
             product = (values[a] - values[b]) * (cost[a] - cost[b])
-            same.append(np.where(np.isfinite(product), product > 0, np.nan))
-        shares = nan_mean(np.array(same)) if same else np.full(width, np.nan)
+            agrees.append(np.where(np.isfinite(product), product > 0, np.nan))
+        shares = nan_mean(np.array(agrees)) if agrees else np.full(seeds, np.nan)  # [S]
         if np.isfinite(shares).any():
             agreed = over_seeds(shares, is_share=True)
             yield Agreement(reading=reading, cost="excess_risk", **agreed.model_dump())
@@ -245,7 +256,9 @@ def bounds_of_arm(
 ) -> Iterator[BoundRecord]:
     """Each bound on how much more the first group of a pair pays for one step than the second.
 
-    The truth beside it is what the diagnostics measure of the same quantity at the same step.
+    The truth beside it is what the diagnostics measure of the same quantity at the same step. A
+    ``curved`` bound has the eigenvalues themselves in the place of 1 / eta. Source: docs/methods.md
+    8.4.
 
     Args:
         readings: The arm's series over S seeds, T checkpoints and K groups: bounds
@@ -262,9 +275,9 @@ def bounds_of_arm(
         if f"{bound}_curved" in readings.values:
             series["curved"] = readings.values[f"{bound}_curved"][:, :, a, b]
         defined = np.isfinite(values) & np.isfinite(truth)
-        alike = np.where(defined, np.sign(values) == np.sign(truth), np.nan)
+        has_same_sign = np.where(defined, np.sign(values) == np.sign(truth), np.nan)  # [S, T]
         positive = np.where(np.isfinite(values), values > 0, np.nan)
-        means = {key: known_mean(one) for key, one in series.items()}
+        means = {key: known_mean(numbers) for key, numbers in series.items()}
         yield BoundRecord(
             name=name,
             source=source,
@@ -272,12 +285,12 @@ def bounds_of_arm(
             b=pair[1],
             bound=means["bound"],
             truth=means["truth"],
-            agreement=known_mean(alike),
-            positive=over_seeds(nan_mean(positive.T), is_share=True),
+            agreement=known_mean(has_same_sign),
+            positive=over_seeds(nan_mean(positive.T), is_share=True),  # share of checkpoints, [S]
             curved=means.get("curved"),
             assumption=assumption,
             steps=readings.steps,
-            curves={key: tuple(map(finite, nan_mean(one))) for key, one in series.items()},
+            curves={key: tuple(map(finite, nan_mean(rows))) for key, rows in series.items()},
         )
 
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from fairaudit.capabilities.installed import capability
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.column_types import kind_of
-from fairaudit.data.dataset import Dataset, columns_of
+from fairaudit.data.dataset import Dataset, Grouping, columns_of
 from fairaudit.methods.catalog import find
 from fairaudit.methods.spec import Need
 from fairaudit.planning.plan import Arm, Plan
@@ -41,7 +41,7 @@ PIXEL_SCALING = {
 
 
 def visible(count: int, least: int) -> int | None:
-    """The count, or None where it is suppressed for being of so few rows: 1 to below ``least``."""
+    """The count, or None where it is suppressed because it is small: from 1 to below ``least``."""
     if 0 < count < least:
         return None
     return count
@@ -80,35 +80,8 @@ def data_facts(
     if first is not None:
         inputs = len(of_job.get("inputs", ()))
     if dataset.image_shape is not None:
-        height, width, channels = dataset.image_shape
         inputs = dataset.n_raw_inputs
-        images = ImageFacts(
-            height=height,
-            width=width,
-            channels=channels,
-            resized=config.resize is not None,
-            scaling=PIXEL_SCALING[config.pixel_range],
-        )
-    groupings: list[GroupingFacts] = []
-    for grouping in dataset.groupings:
-        counts = np.bincount(grouping.groups, minlength=len(grouping.names)).tolist()
-        groups = []
-        for place, name in enumerate(grouping.names):
-            rows, is_missing = visible(counts[place], least), place == grouping.missing
-            groups.append(GroupFacts(name=name, rows=rows, is_missing=is_missing))
-        facts = GroupingFacts(name=grouping.name, groups=tuple(groups), fitted=grouping.fitted)
-        groupings.append(facts)
-    classes = zip(
-        dataset.classes, np.bincount(dataset.labels, minlength=len(dataset.classes)), strict=True
-    )
-    label = LabelFacts(
-        column=dataset.label,
-        origin=dataset.label_origin,
-        classes=tuple(ClassFacts(name=name, rows=int(rows)) for name, rows in classes),
-        positive=dataset.positive_class,
-        favourable=dataset.favourable_class,
-        favourable_origin=dataset.favourable_origin,
-    )
+        images = _image_facts(dataset.image_shape, config)
     if split is None:
         split = SplitFacts(
             given=dataset.split is not None,
@@ -126,8 +99,8 @@ def data_facts(
         rows_read=dataset.rows_read,
         columns_read=dataset.columns_read,
         rows=dataset.n_rows,
-        label=label,
-        groupings=tuple(groupings),
+        label=_label_facts(dataset),
+        groupings=tuple(_grouping_facts(grouping, least) for grouping in dataset.groupings),
         features=tuple(dataset.features.column_names),
         categorical=tuple(
             column.name for column in dataset.features.schema if kind_of(column.type) == "category"
@@ -142,6 +115,42 @@ def data_facts(
         merged_levels=of_job.get("merged", {}),
         split=split,
         images=images,
+    )
+
+
+def _image_facts(shape: tuple[int, int, int], config: AuditConfig) -> ImageFacts:
+    """What the report says of images of that shape (height, width, channels)."""
+    height, width, channels = shape
+    return ImageFacts(
+        height=height,
+        width=width,
+        channels=channels,
+        resized=config.resize is not None,
+        scaling=PIXEL_SCALING[config.pixel_range],
+    )
+
+
+def _grouping_facts(grouping: Grouping, least: int) -> GroupingFacts:
+    """A grouping's groups with their rows; counts from 1 to below ``least`` are suppressed."""
+    counts = np.bincount(grouping.groups, minlength=len(grouping.names)).tolist()
+    groups = []
+    for place, name in enumerate(grouping.names):
+        rows, is_missing = visible(counts[place], least), place == grouping.missing
+        groups.append(GroupFacts(name=name, rows=rows, is_missing=is_missing))
+    return GroupingFacts(name=grouping.name, groups=tuple(groups), fitted=grouping.fitted)
+
+
+def _label_facts(dataset: Dataset) -> LabelFacts:
+    """The label's classes with their rows, and which of them is positive or favourable."""
+    counts = np.bincount(dataset.labels, minlength=len(dataset.classes))
+    classes = zip(dataset.classes, counts, strict=True)
+    return LabelFacts(
+        column=dataset.label,
+        origin=dataset.label_origin,
+        classes=tuple(ClassFacts(name=name, rows=int(rows)) for name, rows in classes),
+        positive=dataset.positive_class,
+        favourable=dataset.favourable_class,
+        favourable_origin=dataset.favourable_origin,
     )
 
 
@@ -162,7 +171,7 @@ def arm_facts(
             break
     arms = []
     for arm in plan.arms:
-        planned = {name: getattr(arm, name) for name in ArmPlan.model_fields}
+        planned = {name: getattr(arm, name) for name in ArmPlan.model_fields}  # ArmFacts adds to it
         planned["privacy"] = privacy_of(arm, plan, fitted=fitted, results=results)
         facts = ArmFacts(
             **planned,
@@ -192,13 +201,13 @@ def privacy_of(
     privacy = arm.privacy
     if privacy.event is None or privacy.epsilon is None:
         return privacy
-    items = privacy.not_covered
+    not_covered = privacy.not_covered
     # With a public pool preprocessing is fitted on that.
     if fitted and Need.PUBLIC_POOL not in find(arm.method).needs:
-        items = ("preprocessing fitted on training rows", *items)
+        not_covered = ("preprocessing fitted on training rows", *not_covered)
     # After a search the event is of one training alone, the charge of all that the search released.
     attack = attack_facts(arm.charge or privacy.event)
-    return privacy.model_copy(update={"not_covered": items, "attack": attack})
+    return privacy.model_copy(update={"not_covered": not_covered, "attack": attack})
 
 
 def failed_seeds(

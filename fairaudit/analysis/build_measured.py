@@ -32,9 +32,10 @@ def sklearn_baseline(
     ``undertrained`` is None where that is not known: no finished seed has the comparison, or it
     would be unfair, as a linear model of pixels beside a network.
     """
-    arm = next(a for a in plan.arms if a.reference is None)
+    arm = next(a for a in plan.arms if a.reference is None)  # the reference
     arm_results = finished(plan, arm.key, results)
-    # A job of a search holds no baseline: that of the default setting, trained beside it, does.
+    # Seed -> scikit-learn's model. A job of a search holds none: that of the default setting,
+    # trained beside it, does.
     fitted: dict[int, Mapping[str, float]] = {}
     for trained in (plan, *plan.default_plans.values()):
         for seed, result in finished(trained, arm.key, results).items():
@@ -87,6 +88,7 @@ def sweeps(comparisons: Sequence[Comparison], plan: Plan) -> tuple[Sweep, ...]:
     There is one for each method, reference and grouping. An arm whose noise was given, so that it
     has no target epsilon, is in none.
     """
+    # (method, reference, grouping) -> the points of its curve
     families: dict[tuple[str, str, str], list[SweepPoint]] = {}
     for comparison in comparisons:
         arm, gap = plan.arm(comparison.arm), main_gap(comparison)
@@ -105,7 +107,7 @@ def sweeps(comparisons: Sequence[Comparison], plan: Plan) -> tuple[Sweep, ...]:
     curves = []
     for (method, reference, grouping), points in families.items():
         points.sort(key=lambda point: point.target_epsilon)
-        if points[0].target_epsilon < points[-1].target_epsilon:
+        if points[0].target_epsilon < points[-1].target_epsilon:  # else there is only one epsilon
             curves.append(
                 Sweep(method=method, reference=reference, grouping=grouping, points=tuple(points))
             )
@@ -125,16 +127,11 @@ def diagnostics(
         compared: The comparisons, which say what groups are suppressed: of these nothing is shown.
     """
     first = dataset.groupings[0]
-    suppressed = {
-        grouping.name: {
-            group.group
-            for comparison in compared
-            if comparison.grouping == grouping.name
-            for group in comparison.by_group
-            if group.n_test is None
-        }
-        for grouping in dataset.groupings
-    }
+    suppressed: dict[str, set[str]] = {grouping.name: set() for grouping in dataset.groupings}
+    for comparison in compared:
+        for group in comparison.by_group:
+            if group.n_test is None:  # a suppressed group has no count
+                suppressed[comparison.grouping].add(group.group)
     hidden = suppressed[first.name]
     of_first = [comparison for comparison in compared if comparison.grouping == first.name]
     curves = {}
@@ -160,7 +157,8 @@ def _curves(
 ) -> Iterator[Curve]:
     """An arm's curves over training, by name: each trace averaged over repeats and seeds.
 
-    A seed that lacks a trace, or has another number of steps, is left out of its mean.
+    A seed that lacks a trace, or has another number of steps than the first one, is left out of its
+    mean. A trace that has neither one number at a step nor one for each group is left out.
 
     Args:
         plan, arm, results: The arm, and where its results are found.
@@ -176,12 +174,14 @@ def _curves(
         for arrays in traces:
             trace = np.asarray(arrays[f"trace.{name}"], dtype=np.float64)  # [T_obs, R, ...]
             if len(trace) == len(steps):
-                by_seed.append(nan_mean(trace.reshape(*trace.shape[:2], -1).swapaxes(0, 1)))
+                of_repeats = trace.reshape(*trace.shape[:2], -1).swapaxes(0, 1)
+                by_seed.append(nan_mean(of_repeats))  # [R, T_obs, columns] -> [T_obs, columns]
         values = np.stack(by_seed)  # [S, T_obs, columns]
         columns: tuple[str, ...] = ("",)
+        # With one group alone a single number could be either; it is taken for one of the training.
         if values.shape[2] == len(grouping.names) > 1:
             columns = grouping.names
         if values.shape[2] != len(columns):
-            continue  # a reading of another shape has no place in a table by group
+            continue
         values[:, :, [column in hidden for column in columns]] = np.nan
         yield curve(name, steps.tolist(), columns, values)

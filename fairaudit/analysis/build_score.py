@@ -65,8 +65,11 @@ def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
     """The report on given predictions, with what an audit's has of measurements and findings."""
     dataset, config = results.dataset, results.config
     disclosure = Disclosure.of(config, dataset.groupings, dataset.unpredicted)
-    lone = () if len(results.arms) > 1 else tuple(spec.name for spec in within_model())
-    compared, changed = reported(results.comparisons, disclosure, lone)
+    # Without a baseline there are no costs: the gaps within the one model are what is judged.
+    judged_metrics: tuple[str, ...] = ()
+    if len(results.arms) == 1:
+        judged_metrics = tuple(spec.name for spec in within_model())
+    compared, changed = reported(results.comparisons, disclosure, judged_metrics)
     keys = list(results.arms)
     columns = [results.settings["y_pred"], results.settings["baseline_pred"]]
     arms = tuple(
@@ -96,9 +99,9 @@ def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
         test_rows=dataset.n_rows,
     )
     data = data_facts(dataset, config, None, split)
-    words = ["fairaudit", "score", str(results.settings["data"])]
+    words = ["fairaudit", "score", str(results.settings["data"])]  # the command that repeats it
     for name, value in results.settings.items():
-        if name != "data" and value not in (None, False, 0, [], {}):
+        if name != "data" and value not in (None, False, 0, [], {}):  # these are defaults
             words += words_of(name, value)
     report = Report(
         numerics_version=NUMERICS_VERSION,

@@ -1,6 +1,6 @@
 """What of a measured comparison a report may hold: no small groups, and not every gap."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fairaudit.analysis.build_facts import visible
@@ -8,7 +8,7 @@ from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Grouping
 from fairaudit.data.groups import NamedPair, named_pairs
 from fairaudit.errors import numbered
-from fairaudit.results.estimates import Comparison, GroupMeasure, Measured, undefined
+from fairaudit.results.estimates import Comparison, Gap, GroupMeasure, Measured, undefined
 
 MOST_GROUPS_OF_CLASS = 3  # up to so many groups every pair is kept in every class's rates
 OF_SUPPRESSED = "the most selected group is suppressed, and a ratio would tell its rate"
@@ -47,10 +47,11 @@ class Disclosure:
         pairs = {
             frozenset((pair.a, pair.b)) for pair in self.named if pair.grouping == measured.grouping
         }
+        # A group without any test row tells nothing of anybody, and is not hidden.
         hidden = {g.group for g in measured.by_group if 0 < (g.n_test or 0) < self.least}
         # Ratios that are divided by a suppressed group's rate would reveal that rate.
         hidden_ratios = {ratio for ratio, group in measured.divided_by.items() if group in hidden}
-        if hidden_ratios:
+        if hidden_ratios:  # the arm's ratios or the reference's: their difference tells it, too
             hidden_ratios.add("change.impact_ratio")
         by_group = []
         for measure in measured.by_group:
@@ -68,19 +69,7 @@ class Disclosure:
                 by_group.append(suppressed)
             else:
                 by_group.append(_withheld(measure, hidden_ratios, lacking))
-        gaps = []
-        for gap in measured.gaps:
-            pair = frozenset((gap.a, gap.b))
-            if gap.metric in hidden_ratios or pair & hidden:
-                continue
-            # Ten groups and ten classes make thousands of gaps in the rates of one class, some of
-            # them large by chance: only the largest gap is kept, and the pairs that were named.
-            is_one_of_many = gap.metric.endswith("]") and gap.kind in ("pair", "population")
-            is_many = len(measured.by_group) > MOST_GROUPS_OF_CLASS
-            if is_one_of_many and is_many and pair not in pairs:
-                continue
-            is_named = gap.kind == "pair" and pair in pairs
-            gaps.append(gap.model_copy(update={"named": True}) if is_named else gap)
+        gaps = _shown_gaps(measured, hidden, hidden_ratios, pairs)
         all_lacking = visible(sum(unpredicted.values()), self.least)
         return Comparison(
             arm=measured.arm,
@@ -94,6 +83,34 @@ class Disclosure:
             doubtful=tuple(share for share in measured.doubtful if share.group not in hidden),
             constant=tuple(one for one in measured.constant if one.group not in hidden),
         )
+
+
+def _shown_gaps(
+    measured: Measured,
+    hidden: Collection[str],
+    hidden_ratios: Collection[str],
+    named: Collection[frozenset[str]],
+) -> Iterator[Gap]:
+    """The gaps that a report holds, with the pairs that the user named marked as such.
+
+    Args:
+        measured: The comparison as it was measured.
+        hidden: Suppressed groups; no gap of theirs is shown.
+        hidden_ratios: Metrics of which no gap is shown.
+        named: Pairs of groups that ``compare`` asked for.
+    """
+    has_many_groups = len(measured.by_group) > MOST_GROUPS_OF_CLASS
+    for gap in measured.gaps:
+        pair = frozenset((gap.a, gap.b))
+        if gap.metric in hidden_ratios or pair & set(hidden):
+            continue
+        # Ten groups and ten classes make thousands of gaps in the rates of one class, some of
+        # them large by chance: only the largest gap is kept, and the pairs that were named.
+        is_of_class = gap.metric.endswith("]") and gap.kind in ("pair", "population")
+        if is_of_class and has_many_groups and pair not in named:
+            continue
+        is_named = gap.kind == "pair" and pair in named
+        yield gap.model_copy(update={"named": True}) if is_named else gap
 
 
 def _withheld(

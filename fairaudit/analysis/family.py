@@ -15,7 +15,7 @@ interval as it is. Source: docs/methods.md 6.5.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
@@ -51,9 +51,12 @@ _CHANGE = "change."  # begins the name of a metric's change from the reference t
 RISK = "excess_risk"
 LEAST_DEGREES = 1.0  # degrees between two groups' misalignments
 _ALL_ROWS = frozenset({""})  # in the place of groups
-_Place = tuple[int, str, frozenset[str]]  # of a claim: comparison, what is measured, groups
+# Where a claim stands: number of the comparison, metric, names of the groups. So it is the key by
+# which claims and what is detected of them are found.
+_Place = tuple[int, str, frozenset[str]]
 
-_MOST_ROWS = 20  # times the test rows at hand, up to which more are said to tell
+# Up to so many times the test rows at hand a report says how many rows would show a lost class.
+_MOST_ROWS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,10 @@ class _Claim:
     after: _Place | None = None
 
     def holds(self, measures: float) -> bool:
-        """Whether it is detected where so many measures share the 5 %."""
+        """Whether it is detected where ``measures`` measures share the 5 %.
+
+        Its own share is then 5 % / (measures * rivals). A claim without numbers is never detected.
+        """
         return bool(self.numbers) and all(
             with_joint_interval(number, measures * self.rivals).excludes_zero
             for number in self.numbers
@@ -80,7 +86,7 @@ class _Claim:
 
 
 class Family(NamedTuple):
-    """What sentences may assert.
+    """What the sentences of a report may assert, of one arm or of all.
 
     Args:
         comparisons: Those that were judged, in their order, with what is detected in them.
@@ -120,100 +126,152 @@ def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Famil
             an audit's report, which is gaps in costs, costs over all rows, lost classes and what
             privacy changes in other metrics.
     """
-    judged_arms = {}
+    by_arm: dict[str, Family] = {}
     for arm in dict.fromkeys(comparison.arm for comparison in compared):
         of_arm = [comparison for comparison in compared if comparison.arm == arm]
-        judged_arms[arm] = _judged_arm(of_arm, metrics)
-    parts = {arm: iter(judged_arm.comparisons) for arm, judged_arm in judged_arms.items()}
+        by_arm[arm] = _judged_arm(of_arm, metrics)
+    # Each arm's comparisons stand in the order that they had in ``compared``.
+    remaining = {arm: iter(judged_arm.comparisons) for arm, judged_arm in by_arm.items()}
     return Family(
-        comparisons=tuple(next(parts[comparison.arm]) for comparison in compared),
-        changed=tuple(gap for judged_arm in judged_arms.values() for gap in judged_arm.changed),
+        comparisons=tuple(next(remaining[comparison.arm]) for comparison in compared),
+        changed=tuple(gap for judged_arm in by_arm.values() for gap in judged_arm.changed),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _ArmTest:
+    """All claims of one arm, and which of them are detected.
+
+    Args:
+        claims: By their places.
+        detected: Places of the detected ones.
+        measures: How many measures share the 5 % in the end.
+        metrics: Whose gaps are judged by the test, without their class.
+    """
+
+    claims: Mapping[_Place, _Claim]
+    detected: Collection[_Place]
+    measures: float
+    metrics: Collection[str]
+
+    def chosen_from(self, number: int, metric: str) -> float | None:
+        """Among how many rivals the largest gap in a metric was chosen; None: it has no claim."""
+        rivals = [
+            claim.rivals for place, claim in self.claims.items() if place[:2] == (number, metric)
+        ]
+        return max(rivals, default=None)
 
 
 def _judged_arm(compared: Sequence[Comparison], metrics: Sequence[str]) -> Family:
     """What sentences may assert of one arm; arguments as of :func:`family`."""
+    test = _arm_test(compared, metrics)
+    revised: list[Comparison] = []
+    changed: list[ChangedGap] = []
+    for number, comparison in enumerate(compared):
+        gaps = tuple(_judged_gap(number, gap, test) for gap in comparison.gaps)
+        changed += _changed_gaps(number, comparison, gaps, test.detected)
+        update: dict[str, object] = {"gaps": gaps}
+        if comparison.reference and not metrics:
+            doubtful = tuple(
+                _judged_class(number, share, test.detected, test.measures)
+                for share in comparison.doubtful
+            )
+            groups = [_with_one_answer(group, doubtful) for group in comparison.by_group]
+            update |= {"doubtful": doubtful, "by_group": tuple(groups)}
+            # Costs detected over all rows; one below 0 is a gain.
+            overall = comparison.overall.estimates
+            detected_costs = [
+                cost for cost in overall if (number, cost, _ALL_ROWS) in test.detected
+            ]
+            update["paid"] = tuple(
+                cost for cost in detected_costs if (overall[cost].value or 0.0) > 0
+            )
+        revised.append(comparison.model_copy(update=update))
+    return Family(tuple(revised), tuple(changed))
+
+
+def _arm_test(compared: Sequence[Comparison], metrics: Sequence[str]) -> _ArmTest:
+    """Collect all claims of one arm and test them together; arguments as of :func:`family`."""
     claims: dict[_Place, _Claim] = {}
     silent = 0.0  # measures without a claim, in parts of one: their share goes to no other
-    of_gaps = tuple(metrics) or (*costs(), MISALIGNMENT)
-    metrics_judged = of_gaps if metrics else (*of_gaps, DISAGREEMENT)
+    with_gap_claims = tuple(metrics) or (*costs(), MISALIGNMENT)
     for number, comparison in enumerate(compared):
-        for metric in of_gaps:
+        for metric in with_gap_claims:
             claims |= _gap_claims(number, comparison, metric)
         if comparison.reference and not metrics:
             claims |= _retraining_claims(number, comparison)
             lost = _class_claims(number, comparison)
             # Lost classes are one measure; what its claims leave of the share goes to nobody.
             silent += 1 - sum(1 / claim.rivals for claim in lost.values())
-            claims |= (
-                lost | _change_claims(number, comparison) | _overall_claims(number, comparison)
-            )
+            claims |= lost
+            claims |= _change_claims(number, comparison)
+            claims |= _overall_claims(number, comparison)
     detected, measures = _detected(claims, silent)
-    # Among how many pairs a measure's share is divided; the largest gap was chosen from them.
-    chosen_from: dict[tuple[int, str], float] = {}
-    for (number, metric, _), claim in claims.items():
-        chosen_from[number, metric] = max(claim.rivals, chosen_from.get((number, metric), 0.0))
-    revised, changed = [], []
-    for number, comparison in enumerate(compared):
-        gaps = []
-        for gap in comparison.gaps:
-            place = _place(number, gap)
-            if gap.a and gap.b and _without_class(gap.metric) in metrics_judged:
-                rivals = chosen_from.get((number, gap.metric)) if gap.kind == "max" else None
-                if gap.kind == "pair" and place in claims:
-                    rivals = claims[place].rivals
-                least = _least_detected(gap, rivals, measures)
-                gap = judged(gap, is_detected=place in detected)
-                gap = gap.model_copy(update={"minimum_detectable": least})
-            elif gap.named:
-                gap = judged(gap, is_detected=True)
-            gaps.append(gap)
-            if gap.kind == "pair" and place in detected and gap.metric.startswith(_CHANGE):
-                changed.append(
-                    ChangedGap(
-                        arm=comparison.arm,
-                        reference=comparison.reference,
-                        grouping=comparison.grouping,
-                        metric=gap.metric.removeprefix(_CHANGE),
-                        a=gap.a,
-                        b=gap.b,
-                        change=gap.signed,
-                    )
-                )
-        update: dict[str, object] = {"gaps": tuple(gaps)}
-        if comparison.reference and not metrics:
-            doubtful = [
-                _judged_class(number, share, detected, measures) for share in comparison.doubtful
-            ]
-            update["doubtful"] = tuple(doubtful)
-            update["by_group"] = tuple(
-                _with_one_answer(group, doubtful) for group in comparison.by_group
+    tested = with_gap_claims if metrics else (*with_gap_claims, DISAGREEMENT)
+    return _ArmTest(claims, detected, measures, tested)
+
+
+def _judged_gap(number: int, gap: Gap, test: _ArmTest) -> Gap:
+    """The gap of comparison ``number`` with whether it is detected, where the test decides that.
+
+    Another gap that the user named is judged by its own interval; any other stays as it was
+    measured.
+    """
+    place = _place(number, gap)
+    is_between_groups = bool(gap.a and gap.b)  # not of one group against all rows
+    if is_between_groups and _without_class(gap.metric) in test.metrics:
+        rivals = None
+        if gap.kind == "max":
+            rivals = test.chosen_from(number, gap.metric)
+        elif place in test.claims:
+            rivals = test.claims[place].rivals
+        least = _least_detected(gap, rivals, test.measures)
+        gap = judged(gap, is_detected=place in test.detected)
+        return gap.model_copy(update={"minimum_detectable": least})
+    return judged(gap, is_detected=True) if gap.named else gap
+
+
+def _changed_gaps(
+    number: int, comparison: Comparison, gaps: Sequence[Gap], detected: Collection[_Place]
+) -> Iterator[ChangedGap]:
+    """The gaps within a model that privacy is detected to change; ``gaps``: those judged."""
+    for gap in gaps:
+        is_detected = _place(number, gap) in detected
+        if gap.kind == "pair" and is_detected and gap.metric.startswith(_CHANGE):
+            yield ChangedGap(
+                arm=comparison.arm,
+                reference=comparison.reference,
+                grouping=comparison.grouping,
+                metric=gap.metric.removeprefix(_CHANGE),
+                a=gap.a,
+                b=gap.b,
+                change=gap.signed,
             )
-            overall = comparison.overall.estimates
-            # Costs detected over all rows; one below 0 is a gain.
-            paid = [cost for cost in overall if (number, cost, _ALL_ROWS) in detected]
-            update["paid"] = tuple(cost for cost in paid if (overall[cost].value or 0.0) > 0)
-        revised.append(comparison.model_copy(update=update))
-    return Family(tuple(revised), tuple(changed))
 
 
 def _detected(claims: Mapping[_Place, _Claim], silent: float) -> tuple[set[_Place], float]:
     """The places of the detected claims, and how many measures share the 5 % in the end.
 
-    Holm's steps: a claim that is detected leaves its share to the others, so these are tried again
-    until none is added. ``silent``: measures, in parts of one, whose share no claim may have.
+    Holm's procedure with weights: a claim of a measure has the weight 1 / rivals, so all claims of
+    a measure together weigh 1. A claim that is detected leaves its weight to the others, so these
+    are tried again until none is added. Source: docs/methods.md 6.5 (Holm 1979).
+
+    Args:
+        claims: Of one arm, by place.
+        silent: Measures, in parts of one, whose share no claim may have.
     """
     detected: set[_Place] = set()
     while True:
-        left = {}
+        undetected = {}
         for place, claim in claims.items():
-            if place not in detected and (claim.after is None or claim.after in detected):
-                left[place] = claim
-        measures = silent + sum(1 / claim.rivals for claim in left.values())
-        more = [place for place, claim in left.items() if claim.holds(measures)]
-        if not more:
+            is_tried = claim.after is None or claim.after in detected
+            if is_tried and place not in detected:
+                undetected[place] = claim
+        measures = silent + sum(1 / claim.rivals for claim in undetected.values())
+        newly = [place for place, claim in undetected.items() if claim.holds(measures)]
+        if not newly:
             return detected, measures
-        detected.update(more)
+        detected.update(newly)
 
 
 def _gap_claims(
@@ -241,17 +299,18 @@ def _gap_claims(
         pairs = [*largest, *pairs]  # where the largest is a named pair, that has its own share
     claims = {}
     for gap in pairs:
-        # One whose groups are turned away from by almost the same angle claims nothing, but counts
-        # among the rivals.
+        # Two groups whose misalignments differ by less than a degree make no claim, but the pair
+        # was looked at, so it counts among the rivals.
         if not _is_slight(gap):
-            claims[_place(number, gap)] = _Claim(_decides(gap), 1 if gap.named else rivals)
+            claims[_place(number, gap)] = _Claim(_deciding(gap), 1 if gap.named else rivals)
     return claims
 
 
 def _retraining_claims(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
-    """The claims that chance decides more of one group, and that privacy adds to it over all rows.
+    """The claims that more of one group is decided by chance, and that privacy adds to it overall.
 
-    They are one measure; without trainings on the same rows there are none.
+    They are one measure, in which the number over all rows is a rival of the pairs of groups.
+    Without several trainings on the same rows there are none.
     """
     cost = comparison.overall.estimates.get(DISAGREEMENT_COST)
     if cost is None or cost.ends is None or DISAGREEMENT_COST in comparison.overall.ungated:
@@ -262,16 +321,18 @@ def _retraining_claims(number: int, comparison: Comparison) -> dict[_Place, _Cla
     return claims
 
 
-def _decides(gap: Gap) -> tuple[Estimate, ...]:
-    """The numbers whose intervals must exclude zero for a sentence to say that two groups differ.
+def _deciding(gap: Gap) -> tuple[Estimate, ...]:
+    """The number whose interval must exclude zero for a sentence to say that two groups differ.
 
-    Of misalignment it is what clipping takes from the groups by turning the step; where that and
-    the angles have different signs, nothing is said.
+    Of misalignment, in degrees, that is another one: what clipping takes from the groups by turning
+    the step (``gap.tested``). Where its sign is not that of the degrees there is none, so nothing
+    is said. Source: docs/methods.md 8.3.
     """
     if gap.tested is None:
         return (gap.signed,)
-    signs = [math.copysign(1.0, number.value or 0.0) for number in (gap.signed, gap.tested)]
-    return (gap.tested,) if signs[0] == signs[1] else ()
+    degrees, taken = gap.signed.value or 0.0, gap.tested.value or 0.0
+    has_same_sign = math.copysign(1.0, degrees) == math.copysign(1.0, taken)
+    return (gap.tested,) if has_same_sign else ()
 
 
 def _is_slight(gap: Gap) -> bool:
@@ -284,8 +345,8 @@ def _is_slight(gap: Gap) -> bool:
 def _change_claims(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
     """The claims that privacy changes the gap between two groups in a metric of the model itself.
 
-    Only metrics that no cost is made of: of accuracy the privacy cost says the same. All such pairs
-    of one comparison (the place ``number``), whatever their metric, are rivals in one measure.
+    Only in metrics that no cost is made of: of the accuracy the privacy cost says the same. All
+    pairs of comparison ``number``, whatever their metric, are rivals in one measure.
     """
     of_costs = {METRICS[cost].cost_of for cost in costs()}
     pairs = []
@@ -308,7 +369,8 @@ def _overall_claims(number: int, comparison: Comparison) -> dict[_Place, _Claim]
     """
     overall = comparison.overall
     claims: dict[_Place, _Claim] = {}
-    before = None
+    before = None  # place of the cost that must be detected first
+    # sorted() is stable: the loss first, the others in their order.
     for cost in sorted(cost_names(comparison), key=lambda cost: cost != RISK):
         if cost not in overall.ungated and overall.estimates[cost].ends:
             place = (number, cost, _ALL_ROWS)
@@ -332,25 +394,31 @@ def _class_claims(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
 
 
 def _least_detected(gap: Gap, rivals: float | None, measures: float) -> float | None:
-    """The gap that the test would detect with power .80.
+    """The gap that the test would detect with power .80: h + t_.80 SE (docs/methods.md 6.7).
 
-    The gap's own was made with half of its interval (of the largest with that of all pairs); what
-    the test needs beside all other claims takes its place.
+    The measured gap holds it with h of its own interval (of the largest with that of all pairs). In
+    the place of that h comes the half-width that the test needs beside all other claims.
+
+    Args:
+        gap: As it was measured.
+        rivals: How many claims divide the share of its measure; None: it makes no claim, and its
+            own number stays.
+        measures: How many measures share the 5 %.
     """
     least = gap.minimum_detectable
     if least is None or rivals is None:
         return least
     training, records = gap.signed.training_sd or 0.0, gap.signed.records_sd or 0.0
-    used = rivals if gap.kind == "max" else 1
-    for sign, n_joint in ((1, measures * rivals), (-1, used)):
-        least += sign * half_width(training**2, records**2, gap.signed.n_seeds, n_joint)
-    return least
+    variances, seeds = (training**2, records**2), gap.signed.n_seeds
+    pairs = rivals if gap.kind == "max" else 1
+    least += half_width(*variances, seeds, measures * rivals)
+    return least - half_width(*variances, seeds, pairs)
 
 
 def _judged_class(
-    number: int, share: ClassShare, detected: set[_Place], measures: float
+    number: int, share: ClassShare, detected: Collection[_Place], measures: float
 ) -> ClassShare:
-    """The doubtful class with whether it is lost.
+    """The doubtful class of comparison ``number`` with whether it is lost.
 
     If it is not shown to be lost, ``rows_needed`` is about how many test rows of the group it would
     take to show that: up to ``_MOST_ROWS`` times those at hand, and only where seeds are enough,
@@ -359,14 +427,14 @@ def _judged_class(
     is_lost = _place_of_class(number, share) in detected
     rows = None
     if not is_lost and share.kept.ends and share.reference.ends and not has_few_seeds(share.kept):
-        widths = []
+        ratios = []  # half of the interval over the value, of both numbers of the claim
         for estimate in (share.kept, share.reference):
             joint = with_joint_interval(estimate, measures * share.looked_at)
             half = (joint.high or 0.0) - (joint.value or 0.0)
-            widths.append(half / abs(joint.value or 1.0))
+            ratios.append(half / abs(joint.value or 1.0))
         # An interval excludes 0 where half of it is below the value; it shrinks with the root of
         # the rows, so they must grow by the square of the ratio.
-        times = max(1.0, *widths) ** 2
+        times = max(1.0, *ratios) ** 2
         if times <= _MOST_ROWS:
             rows = in_two_digits(ceil((share.kept.n_test or 0) * times))
     return share.model_copy(update={"is_lost": is_lost, "rows_needed": rows})
@@ -387,7 +455,7 @@ def _with_one_answer(group: GroupMeasure, doubtful: Sequence[ClassShare]) -> Gro
         return group
     shares = [share for share in doubtful if share.group == group.group]
     lost = sum(bool(share.is_lost) for share in shares)  # never None here: all were judged
-    # Classes that either model predicts for the group at all.
+    # Classes that either model predicts for the group at all: each of its shares has that number.
     classes = min((share.given for share in shares), default=2)
     all_but_one = max(1, classes - 1)
     is_one_answer = lost >= all_but_one
@@ -401,7 +469,7 @@ def _with_one_answer(group: GroupMeasure, doubtful: Sequence[ClassShare]) -> Gro
         )
         answer = undefined(reason, "ratio", cost.n_test)
     else:
-        value = float(is_one_answer)
+        value = float(is_one_answer)  # decided by the test, so it is exact: both ends are the value
         answer = estimated(
             value,
             value,
@@ -418,7 +486,8 @@ def _with_one_answer(group: GroupMeasure, doubtful: Sequence[ClassShare]) -> Gro
 def _without_class(metric: str) -> str:
     """The metric's name without its class: ``tpr_cost`` of ``tpr_cost[2]``.
 
-    The part of a cost keeps its whole name, so that it is no cost.
+    The part of a cost, as ``privacy_cost.noise``, keeps its whole name: it is no cost itself, so it
+    must not equal one.
     """
     return metric if part_of(metric) else metric.partition("[")[0]
 

@@ -6,6 +6,7 @@ are. Groups, splits, smallest sizes and all that intervals are made of are then 
 What trainings differ by from seed to seed is not known beforehand and adds to the interval.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,9 +24,10 @@ from fairaudit.privacy.streams import numpy_stream
 from fairaudit.report.measures import main_gap
 from fairaudit.results.estimates import Comparison, Estimate
 
-_MOST_SEEDS = 8  # times the planned ones, up to which more are said
-_MOST_ROWS = 20  # times the rows at hand, likewise
-_LARGEST = 200_000  # rows of which predictions are made up; an interval of more is reckoned
+_MOST_SEEDS = 8  # a forecast names up to so many times the planned seeds
+_MOST_ROWS = 20  # and up to so many times the rows at hand
+# Of more rows every k-th gets a made-up prediction, and the interval is scaled by 1 / sqrt(k).
+_LARGEST = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,14 @@ def forecasts(
     asked = [rule for rule in rules if _is_foreseeable(rule)]
     if not asked:
         return
-    compared = [_made_up(plan, dataset, grouping, changed) for grouping in dataset.groupings]
-    scale = _step(dataset) ** -0.5
+    compared = [
+        _hypothetical_comparison(plan, dataset, grouping, changed) for grouping in dataset.groupings
+    ]
+    scale = _step(dataset) ** -0.5  # of intervals: they shrink with the root of the rows
     for rule in asked:
-        numbers = [number for one in compared for number in _numbers(rule, one)]
+        numbers: list[Estimate] = []
+        for comparison in compared:
+            numbers += _numbers(rule, comparison)
         yield _forecast(rule, numbers, scale, changed, plan.config.seeds)
 
 
@@ -92,33 +98,43 @@ def _is_foreseeable(rule: GateRule) -> bool:
 
 
 def _step(dataset: Dataset) -> int:
-    """Every how many rows one is taken."""
-    return max(1, -(-dataset.n_rows // _LARGEST))
+    """k where every k-th row is taken, so that at most ``_LARGEST`` are."""
+    return max(1, math.ceil(dataset.n_rows / _LARGEST))
 
 
-def _made_up(plan: Plan, dataset: Dataset, grouping: Grouping, changed: float) -> Comparison:
-    """The comparison of two models whose answers differ in a share of the rows, half of it better.
+def _hypothetical_comparison(
+    plan: Plan, dataset: Dataset, grouping: Grouping, changed: float
+) -> Comparison:
+    """The comparison of two made-up models whose answers differ in a share of the rows.
 
-    Of more rows than are needed only some are taken, drawn evenly.
+    In half of that share the reference alone is wrong, in the other half the private model alone;
+    both are right elsewhere. The rows are the same at every seed.
+
+    Args:
+        plan: How often it is split.
+        dataset: Labels, and the split where it is given; of many rows every k-th is taken.
+        grouping: By which it is cut.
+        changed: The share.
     """
     draw = numpy_stream(0, "probe", "forecast")
     taken = np.arange(0, dataset.n_rows, _step(dataset))
     labels, n_classes = dataset.labels, len(dataset.classes)
-    fate = draw.random(dataset.n_rows)
+    uniform = draw.random(dataset.n_rows)  # decides which of both models, if any, errs on a row
     wrong = (labels + 1) % n_classes
-    reference = np.where(fate < changed / 2, wrong, labels)
-    private = np.where((fate >= changed / 2) & (fate < changed), wrong, labels)
+    reference = np.where(uniform < changed / 2, wrong, labels)
+    private = np.where((uniform >= changed / 2) & (uniform < changed), wrong, labels)
     arms: tuple[list[ArmPredictions], list[ArmPredictions]] = ([], [])
     for seed in range(plan.config.seeds):
         is_test = draw.random(len(taken)) < plan.config.test_size
         if dataset.split is not None:
             is_test = dataset.split[taken] == 1
         rows = taken[is_test]
-        for arm, answers in zip(arms, (private, reference), strict=True):
-            arm.append(
+        for predictions, answers in zip(arms, (private, reference), strict=True):
+            predictions.append(
                 ArmPredictions(
                     seed=seed,
                     rows=rows,
+                    # One run that is certain of its answer, [1, n, Y].
                     probabilities=np.eye(n_classes, dtype=np.float32)[answers[rows]][None],
                     train_count=np.zeros(len(grouping.names), dtype=np.int64),
                 )
@@ -130,8 +146,8 @@ def _made_up(plan: Plan, dataset: Dataset, grouping: Grouping, changed: float) -
 def _numbers(rule: GateRule, comparison: Comparison) -> Iterator[Estimate]:
     """The numbers of a comparison that a rule would be about, where gates may read them."""
     key, groups = rule.metric.key, rule.groups
-    is_of_grouping = rule.group is None or rule.is_overall
-    if not is_of_grouping and rule.group and rule.group.grouping != comparison.grouping:
+    names_grouping = rule.group is not None and not rule.is_overall
+    if names_grouping and rule.group and rule.group.grouping != comparison.grouping:
         return
     if rule.metric.kind == "gap":
         gap = main_gap(comparison, key)
@@ -153,12 +169,15 @@ def _numbers(rule: GateRule, comparison: Comparison) -> Iterator[Estimate]:
 def _forecast(
     rule: GateRule, numbers: Sequence[Estimate], scale: float, changed: float, seeds: int
 ) -> Forecast:
-    """The forecast by the widest of the numbers.
+    """The forecast by the number with the widest interval.
+
+    With m times the seeds V_seed is divided by m and t has more degrees of freedom; with m times
+    the rows the half-width is divided by sqrt(m).
 
     Args:
         rule: The rule.
         numbers: What it would be about.
-        scale: By which their intervals shrink where only some of the rows were taken.
+        scale: Factor of their intervals: below 1 where only some of the rows were taken.
         changed, seeds: As of :class:`Forecast`.
     """
 
@@ -178,11 +197,11 @@ def _forecast(
     if wide > limit:
         training = (widest.training_sd or 0.0) ** 2
         records = (widest.records_sd or 0.0) ** 2
-        now = half_width(training, records, seeds)
+        planned = half_width(training, records, seeds)
         for times in range(2, _MOST_SEEDS + 1):
-            then = half_width(training / times, records, times * seeds)
-            if needed is None and wide * then / now <= limit:
+            with_more = half_width(training / times, records, times * seeds)
+            if needed is None and wide * with_more / planned <= limit:
                 needed = times * seeds
-        rows = (wide / limit) ** 2 if limit > 0 else float("inf")
+        rows = (wide / limit) ** 2 if limit > 0 else math.inf
         factor = rows if rows <= _MOST_ROWS else None
     return Forecast(rule.text, wide, limit, changed, seeds, needed, factor)

@@ -66,10 +66,9 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
     for number, grouping in enumerate(dataset.groupings):
         of_arm = {arm.key: predictions(plan, arm.key, number, results) for arm in plan.arms}
         shared = evaluation(dataset, grouping, plan.config.suppress_below)
-        if (
-            plan.config.has_given_synthetic
-        ):  # synthetic training rows were drawn once: no other drawing
-            shared = replace(shared, estimand=of_one_table(plan.config))
+        # A given synthetic table is one drawing of its maker; intervals hold no effect of another.
+        if plan.config.has_given_synthetic:
+            shared = replace(shared, estimand=estimand_of_table(plan.config))
         for arm in plan.arms:
             private = of_arm[arm.key]
             if arm.reference is None:
@@ -97,8 +96,8 @@ def evaluation(dataset: Dataset, grouping: Grouping, suppressed_below: int) -> E
     return Evaluation(dataset.labels, grouping, outcome, estimand, suppressed_below)
 
 
-def of_one_table(config: AuditConfig) -> str:
-    """What is measured of a given synthetic table: models trained on it, or one of them alone."""
+def estimand_of_table(config: AuditConfig) -> str:
+    """The estimand with a given synthetic table: of models trained on it, or of one of them."""
     return ONE_MODEL if config.seeds == 1 else ONE_TABLE
 
 
@@ -128,19 +127,21 @@ def _twins(
             trained[job.seed] = results[job.id]
     if not trained:
         return []
-    quiet = _predictions(_in_place(arm_results, trained, f"{WITHOUT_NOISE}."), grouping)
+    without_noise = _predictions(
+        _with_twin_arrays(arm_results, trained, f"{WITHOUT_NOISE}."), grouping
+    )
     # Where one seed has no twin of the steps alone, step and clipping are one part at all seeds.
     if any(result.facts[STEP_FACT] == StepTwin.NONE for result in trained.values()):
         spec = find(arm.method)
-        return [Twin(STEP_AND_CLIPPING if spec.trains_by_steps else spec.part, quiet)]
-    stepping = _predictions(_in_place(arm_results, trained, f"{STEP_FACT}."), grouping)
+        return [Twin(STEP_AND_CLIPPING if spec.trains_by_steps else spec.part, without_noise)]
+    steps_alone = _predictions(_with_twin_arrays(arm_results, trained, f"{STEP_FACT}."), grouping)
     for p in baseline:  # where steps of the arm's length are the reference's, it is the twin
         if p.seed in trained and trained[p.seed].facts[STEP_FACT] == StepTwin.REFERENCE:
-            stepping.append(p)
-    return [Twin(STEP, stepping), Twin(find(arm.method).part, quiet)]
+            steps_alone.append(p)
+    return [Twin(STEP, steps_alone), Twin(find(arm.method).part, without_noise)]
 
 
-def _in_place(
+def _with_twin_arrays(
     of_arm: Mapping[int, JobResult], twins: Mapping[int, JobResult], prefix: str
 ) -> dict[int, JobResult]:
     """Seed -> the arm's result with a twin's predictions in the place of its own.

@@ -28,7 +28,8 @@ from fairaudit.results.steps import BATCHES, BLOCKS, STEPS, TURNED, array_name
 Float64 = NDArray[np.float64]
 Results = Mapping[str, JobResult]
 
-# Ten blocks have nine degrees of freedom: their variance counts as if their t were a normal's.
+# (t / z)^2 with t at the nine degrees of freedom of ten blocks. Intervals multiply a variance over
+# records by z^2, so one that is multiplied by this factor gets t^2 (docs/methods.md 8.3).
 _BLOCK_FACTOR = (quantiles(0.975, BLOCKS - 1)[0] / quantiles(0.975, BLOCKS - 1)[1]) ** 2
 TOO_FEW = (
     "too few training rows of this group, or its gradient is no different from zero beside chance"
@@ -73,7 +74,8 @@ class ArmSteps:
         groups: K.
 
     Attributes:
-        seeds: Those that were read, in the plan's order.
+        of_seed: Seed -> arrays of its training (``results/steps.py``), of those that were read.
+        seeds: Those seeds, in the plan's order.
         steps: The checkpoints, [C].
     """
 
@@ -89,7 +91,10 @@ class ArmSteps:
         self.steps = tuple(int(step) for step in np.asarray(first[STEPS]))
 
     def series(self, name: str) -> Float64:
-        """A reading over repeats, [S, C, K + 1, J]; NaN where it is undefined."""
+        """A reading's mean over repeats, [S, C, K + 1, J]; NaN where it is undefined.
+
+        Index 0 of J = BLOCKS + 1 is over all rows that were read, j over all but those of block j.
+        """
         key = array_name(self.number, name)
         nothing = np.full((len(self.steps), self.groups + 1, BLOCKS + 1), np.nan)
         return np.stack(
@@ -120,24 +125,29 @@ class ArmSteps:
     def table(self, name: str, unit: str, bounds: tuple[float, float]) -> MetricTable:
         """A reading's mean over checkpoints at every seed, with its variances over records.
 
-        A checkpoint at which it is undefined for a group is left out of the group's mean.
+        A checkpoint at which it is undefined for a group is left out of the group's mean. The
+        variance over records is the jackknife's over B = 10 blocks of rows, (B - 1) / B times the
+        sum of squared deviations of the values with one block left out. A row lies in the same
+        block at every seed, so V_rec and V_shared follow as from influences of records
+        (``Influences.covariance``). Source: docs/methods.md 8.3, 6.3.
         """
         means = nan_mean(np.moveaxis(self.series(name), 1, 0))  # [S, K + 1, J]
-        whole, parts = means[..., 0], means[..., 1:]
-        # Delete-one-block deviations; the records that seeds share lie in the same block at each.
-        deviations = parts - parts.mean(-1, keepdims=True)
+        whole, without_block = means[..., 0], means[..., 1:]
+        deviations = without_block - without_block.mean(-1, keepdims=True)  # [S, K + 1, BLOCKS]
         seeds = len(whole)
         scale = _BLOCK_FACTOR * (BLOCKS - 1) / BLOCKS
-        everything = scale * _products(deviations.sum(0))
-        alone = scale * sum(_products(of_seed) for of_seed in deviations)
-        apart = (everything - alone) / (seeds * (seeds - 1)) if seeds > 1 else everything
+        all_pairs = scale * _products(deviations.sum(0))  # of all S^2 pairs of seeds
+        same_seed = scale * sum(_products(of_seed) for of_seed in deviations)
+        between_seeds = all_pairs
+        if seeds > 1:
+            between_seeds = (all_pairs - same_seed) / (seeds * (seeds - 1))
         missing = np.isnan(whole).any(0)
         reason = TOO_FEW if missing.all() else ""
         return MetricTable(
             name=name,
             unit=unit,
             by_seed=whole,
-            covariance=np.stack([everything / seeds**2, apart]),
+            covariance=np.stack([all_pairs / seeds**2, between_seeds]),
             counts=np.rint(self.rows).astype(np.int64),
             reason=reason,
             bounds=bounds,
@@ -145,14 +155,14 @@ class ArmSteps:
 
 
 def _products(deviations: Float64) -> Float64:
-    """Sums over blocks of products of deviations [K + 1, BLOCKS], [K + 1, K + 1].
+    """Sums over blocks of products of deviations: [K + 1, BLOCKS] -> [K + 1, K + 1].
 
-    Two groups share no row, so theirs are 0.
+    Two groups share no row, so what their products are is chance: they are set to 0.
     """
     products = np.asarray(deviations @ deviations.T)
     groups = len(products) - 1
-    inside = products[:groups, :groups]
-    inside[~np.eye(groups, dtype=bool)] = 0.0
+    of_groups = products[:groups, :groups]  # a view, without the row and column of all rows
+    of_groups[~np.eye(groups, dtype=bool)] = 0.0
     return products
 
 
@@ -178,7 +188,7 @@ def with_step_readings(
     if why:
         for spec in of_steps():
             for estimates in readings_by_group:
-                estimates[spec.name] = undefined(why, spec.unit, n_test=None)
+                estimates[spec.name] = undefined(why, spec.unit, n_test=None)  # rows not known
     else:
         steps = ArmSteps(plan, arm, number, results, len(grouping.names))
         selection = _selection(measured, grouping, len(steps.seeds), plan.config.suppress_below)
@@ -219,7 +229,7 @@ def _estimate(table: MetricTable, k: int, steps: ArmSteps, selection: GroupSelec
     if np.isnan(table.by_seed[:, k]).all():
         return undefined(TOO_FEW, table.unit, n_test=rows)
     spread = checked_contrast(table, selection, k)
-    if np.isnan(table.by_seed[:, k]).any():
+    if np.isnan(table.by_seed[:, k]).any():  # at some seeds: `spread.reason` says at how many
         spread = replace(spread, reason=f"{spread.reason}: {TOO_FEW}")
     return estimate(spread)
 
@@ -273,14 +283,15 @@ def step_readings(
 def _readings(
     plan: Plan, arm: Arm, grouping: Grouping, steps: ArmSteps, hidden: Collection[str]
 ) -> StepReadings:
-    """How the steps of one arm were read by one grouping."""
+    """How the steps of one arm were read by one grouping; ``hidden``: suppressed groups."""
     curves = {}
     for spec in of_steps():
-        curves[spec.name] = steps.series(spec.name)[..., 0]  # [S, C, K + 1]
+        curves[spec.name] = steps.series(spec.name)[..., 0]  # [S, C, K + 1], over all rows read
     angles = curves[MISALIGNMENT]
+    # Terms (as ``direction``) may be read at fewer checkpoints than angles are.
     terms = [c for c in range(len(steps.steps)) if np.isfinite(curves["direction"][:, c]).any()]
     groups = []
-    for k, name in enumerate((*grouping.names, "")):
+    for k, name in enumerate((*grouping.names, "")):  # "" is all rows
         if name not in hidden:
             over_seeds = {
                 reading: tuple(map(finite, nan_mean(values[..., k])))

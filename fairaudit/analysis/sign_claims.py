@@ -33,7 +33,7 @@ _GROUP_STATISTICS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OpenClaim:
     """One claim before it is judged.
 
     Args:
@@ -70,60 +70,80 @@ def claims(
             pays more first; an arm without such groups is absent.
         published: The groups that pay more and less by the preset's publication, or None.
     """
-    asked: list[Asked] = []
-    for arm in (arm for arm in plan.arms if arm.key in readings and arm.key in worst_off):
-        pair = worst_off[arm.key]
-        if is_plain_dpsgd(arm):
+    open_claims: list[OpenClaim] = []
+    for arm in plan.arms:
+        if arm.key in readings and arm.key in worst_off and is_plain_dpsgd(arm):
+            pair = worst_off[arm.key]
             # The publication's order of these two groups, where it has one; else this audit's.
+            claimed = pair
             if published is not None and set(published) == set(pair):
                 claimed = published
-            else:
-                claimed = pair
-            a, b = map(names.index, claimed)
-            direction = readings[arm.key].per_step("r_direction")
-            asked.append(
-                Asked(
-                    f"{arm.key}: direction error is larger for {claimed[0]} than for {claimed[1]}",
-                    f"{_ESIPOVA}, Fig. 4",
-                    "+",
-                    direction[:, a] - direction[:, b],
-                )
-            )
-            asked.append(
-                Asked(
-                    f"{arm.key}: Prop. 3 for {claimed[0]} against {claimed[1]} is positive",
-                    f"{_ESIPOVA}, Fig. 5",
-                    "+",
-                    readings[arm.key].per_step("bound_direction")[:, a, b],
-                )
-            )
-            a, b = map(names.index, pair)
-            for statistic, (source, label) in _GROUP_STATISTICS.items():
-                values = readings[arm.key].averaged(statistic)
-                statement = (
-                    f"{arm.key}: {pair[0]}, which pays more than {pair[1]}, has the larger {label}"
-                )
-                asked.append(Asked(statement, source, "+", values[:, a] - values[:, b]))
+            open_claims += _direction_claims(arm, readings[arm.key], names, claimed)
+            open_claims += _statistic_claims(arm, readings[arm.key], names, pair)
     for arm in plan.arms:
         # "#" stands in the key of a self-check, which repeats another arm.
         scales = find(arm.method).scales_by_threshold and not arm.variant and "#" not in arm.key
         if not scales or arm.key not in readings:
             continue
-        for plain in plan.arms:  # find plain DP-SGD at the same target epsilon
-            target = plain.privacy.target_epsilon
-            if target != arm.privacy.target_epsilon or not is_plain_dpsgd(plain):
-                continue
-            if plain.key in readings:
-                if plain.key in worst_off:  # else no two groups are detected to differ under it
-                    asked += _scaling_claims(arm, plain, readings, names, worst_off[plain.key])
-                break  # one such arm is enough
+        plain = _plain_dpsgd_beside(arm, plan, readings)
+        # Without such two groups nobody is detected to pay differently under plain DP-SGD.
+        if plain is not None and plain.key in worst_off:
+            open_claims += _scaling_claims(arm, plain, readings, names, worst_off[plain.key])
     # Claims without a known value at any seed cannot be judged, and take no share of the 5 %.
-    asked = [claim for claim in asked if np.isfinite(claim.values).any()]
-    return tuple(sign_claim(claim, len(asked)) for claim in asked)
+    judgeable = [claim for claim in open_claims if np.isfinite(claim.values).any()]
+    return tuple(sign_claim(claim, len(judgeable)) for claim in judgeable)
 
 
-def sign_claim(claim: Asked, n_joint: int = 1) -> SignClaim:
+def _direction_claims(
+    arm: Arm, readings: ArmReadings, names: Sequence[str], pair: Pair
+) -> Iterator[OpenClaim]:
+    """The claims that the first group's direction error is larger, and a bound on that positive.
+
+    Arguments as of :func:`claims`; ``pair``: the group that pays more first.
+    """
+    a, b = map(names.index, pair)
+    direction = readings.per_step("r_direction")  # [S, K]
+    yield OpenClaim(
+        f"{arm.key}: direction error is larger for {pair[0]} than for {pair[1]}",
+        f"{_ESIPOVA}, Fig. 4",
+        "+",
+        direction[:, a] - direction[:, b],
+    )
+    yield OpenClaim(
+        f"{arm.key}: Prop. 3 for {pair[0]} against {pair[1]} is positive",
+        f"{_ESIPOVA}, Fig. 5",
+        "+",
+        readings.per_step("bound_direction")[:, a, b],  # [S, K, K] before
+    )
+
+
+def _statistic_claims(
+    arm: Arm, readings: ArmReadings, names: Sequence[str], pair: Pair
+) -> Iterator[OpenClaim]:
+    """The claims that the group which pays more has the larger Hessian trace, input norm and so on.
+
+    Arguments as of :func:`_direction_claims`.
+    """
+    a, b = map(names.index, pair)
+    for statistic, (source, label) in _GROUP_STATISTICS.items():
+        values = readings.averaged(statistic)  # [S, K]
+        statement = f"{arm.key}: {pair[0]}, which pays more than {pair[1]}, has the larger {label}"
+        yield OpenClaim(statement, source, "+", values[:, a] - values[:, b])
+
+
+def _plain_dpsgd_beside(arm: Arm, plan: Plan, readings: Mapping[str, ArmReadings]) -> Arm | None:
+    """The first arm of plain DP-SGD at the same target epsilon that has readings, or None."""
+    for plain in plan.arms:
+        is_same_epsilon = plain.privacy.target_epsilon == arm.privacy.target_epsilon
+        if is_same_epsilon and is_plain_dpsgd(plain) and plain.key in readings:
+            return plain
+    return None
+
+
+def sign_claim(claim: OpenClaim, n_joint: int = 1) -> SignClaim:
     """The claim with its verdict, by the 95 % interval of its number's mean over seeds.
+
+    It holds where the whole interval has the expected sign, and fails where it has the other.
 
     ``cannot tell`` where the interval includes zero or there is none. ``n_joint`` claims share the
     5 %, so each interval is widened for them.
@@ -152,18 +172,17 @@ def is_plain_dpsgd(arm: Arm) -> bool:
     its key), which repeats another arm.
     """
     spec = find(arm.method)
-    # True where the method does more than DP-SGD: it releases answers to queries beside the
-    # gradient, takes numbers from another method's run, or scales all gradients by a threshold.
-    asks = spec.side_queries or spec.relative_queries or spec.control_of or spec.scales_by_threshold
-    return (
-        bool(spec.is_private and spec.trains_by_steps and not arm.variant and not asks)
-        and "#" not in arm.key
-    )
+    is_dpsgd = spec.is_private and spec.trains_by_steps
+    releases_more = bool(spec.side_queries or spec.relative_queries)  # beside the gradient
+    # It takes a number from another method's run, or scales all gradients by a threshold.
+    is_another = bool(spec.control_of or spec.scales_by_threshold)
+    is_own_form = not arm.variant and "#" not in arm.key
+    return is_dpsgd and is_own_form and not releases_more and not is_another
 
 
 def _scaling_claims(
     arm: Arm, plain: Arm, readings: Mapping[str, ArmReadings], names: Sequence[str], pair: Pair
-) -> Iterator[Asked]:
+) -> Iterator[OpenClaim]:
     """The claims that scaling to a global threshold turns gradients less than flat clipping does.
 
     One for each group of the pair that flat clipping clips at all.
@@ -175,20 +194,26 @@ def _scaling_claims(
         names: Names of the groups, in the order of the readings.
         pair: Two groups whose excess risks are detected to differ under ``plain``.
     """
-    ours, theirs = readings[arm.key], readings[plain.key]
-    errors = []  # of direction, [S', K], on the S' seeds that both have
-    for reading, partner in ((ours, theirs), (theirs, ours)):
-        shared = [place for place, seed in enumerate(reading.seeds) if seed in partner.seeds]
-        errors.append(np.abs(reading.per_step("r_direction")[shared]))
-    our_errors, their_errors = errors
-    clipped = readings[plain.key].averaged("clipped_share")
+    scaled, flat = readings[arm.key], readings[plain.key]
+    scaled_errors, flat_errors = _direction_errors(scaled, flat), _direction_errors(flat, scaled)
+    clipped = flat.averaged("clipped_share")  # [S, K]
     for name in pair:
         place = names.index(name)
         if not np.nan_to_num(clipped[:, place]).any():
             continue  # where nothing is clipped, neither turns a gradient
-        yield Asked(
+        yield OpenClaim(
             f"direction error of {name} is smaller under {arm.key} than under {plain.key}",
             f"{_ESIPOVA}, Fig. 4",
             "-",
-            our_errors[:, place] - their_errors[:, place],
+            scaled_errors[:, place] - flat_errors[:, place],
         )
+
+
+def _direction_errors(readings: ArmReadings, other: ArmReadings) -> Float64:
+    """Sizes of an arm's direction errors at the S' seeds that both arms have, [S', K].
+
+    The seeds of both arms stand in the plan's order, so rows of the two arrays belong together.
+    """
+    shared = [place for place, seed in enumerate(readings.seeds) if seed in other.seeds]
+    errors: Float64 = np.abs(readings.per_step("r_direction")[shared])
+    return errors

@@ -53,10 +53,11 @@ class Verdict:
         Args:
             inconclusive: What an inconclusive outcome counts as instead; None: as itself.
         """
-        counted = inconclusive if self.outcome == "inconclusive" and inconclusive else self.outcome
-        return {"pass": EXIT_OK, "fail": EXIT_GATE_FAILED, "inconclusive": EXIT_INCONCLUSIVE}[
-            counted
-        ]
+        outcome = self.outcome
+        if outcome == "inconclusive" and inconclusive is not None:
+            outcome = inconclusive
+        codes = {"pass": EXIT_OK, "fail": EXIT_GATE_FAILED, "inconclusive": EXIT_INCONCLUSIVE}
+        return codes[outcome]
 
 
 def check(
@@ -184,9 +185,10 @@ def _record(rule: GateRule, report: Report, candidates: Targets) -> GateRecord:
 
         A target without a number is the last of its outcome.
         """
+        by_outcome = -severity(target.outcome)
         if target.value is None:
-            return -severity(target.outcome), math.inf
-        return -severity(target.outcome), -target.value if rule.fails_above else target.value
+            return by_outcome, math.inf
+        return by_outcome, -target.value if rule.fails_above else target.value
 
     return GateRecord(
         rule=rule.text,
@@ -231,5 +233,6 @@ def _place(rule: GateRule, target: Target) -> tuple[str, str, str, tuple[str, ..
 
     The groups are () for a rule about the largest gap, which may lie between others there.
     """
-    names_groups = rule.metric.kind == "group" or (rule.group is not None and rule.group.names)
-    return target.arm, target.reference, target.grouping, target.groups if names_groups else ()
+    is_largest_gap = rule.metric.kind != "group" and not rule.groups
+    groups = () if is_largest_gap else target.groups
+    return target.arm, target.reference, target.grouping, groups

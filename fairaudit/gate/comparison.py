@@ -117,7 +117,7 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
             f"the reports share no method ({', '.join(keys_before)}; {', '.join(keys_after)})"
         )
     options = []
-    for name in sorted(set(before.config) & set(after.config) - set(_ASIDE)):
+    for name in sorted(set(before.config) & set(after.config) - _ASIDE):
         was, now = before.config[name].value, after.config[name].value
         if was != now:
             options.append(OptionChange(name=name, before=was, after=now))
@@ -182,17 +182,18 @@ def _changes(
 
     Args:
         before, after: The comparisons of the two reports.
-        is_same: Keys of arms -> whether they are the very same trainings in both reports.
+        is_same: Called with keys of arms: whether all are the very same trainings in both reports.
     """
     earlier_of = {(c.arm, c.reference, c.grouping): c for c in before}
-    order = list(METRICS)
+    order = list(METRICS)  # the registry's, in which metrics are listed
     for comparison in after:
         earlier = earlier_of.get((comparison.arm, comparison.reference, comparison.grouping))
         if earlier is None:
             continue
-        same = is_same(*filter(None, (comparison.arm, comparison.reference)))
-        measures = {group.group: group for group in earlier.by_group}
-        pairs = [(measures.get(group.group), group) for group in comparison.by_group]
+        keys = [key for key in (comparison.arm, comparison.reference) if key]  # "" is none
+        same = is_same(*keys)
+        earlier_groups = {group.group: group for group in earlier.by_group}
+        pairs = [(earlier_groups.get(group.group), group) for group in comparison.by_group]
         names = {name for group in comparison.by_group for name in group.estimates}
         # Whole metrics of the arm; ``reference.M`` and parts of a cost have a dot and are left out.
         plain = [name for name in sorted(names) if name.partition("[")[0] in METRICS]
@@ -211,9 +212,10 @@ def _changes(
 
 
 def _differences(before: Gap, after: Gap) -> tuple[Estimate, Estimate]:
-    """A gap in both reports: of the same pair in the later one's order, else both as they are.
+    """A gap's number before and after, with the same pair of groups in the later one's order.
 
-    A largest gap is nowhere below 0, and may lie between other groups than before.
+    Largest gaps stay as they are: they are nowhere below 0, and may lie between other groups than
+    before.
     """
     if (before.a, before.b) == (after.b, after.a) and before.kind == "pair":
         before = before.reversed

@@ -36,8 +36,8 @@ _FAILS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
 }
 _HELP = "write it in quotes, for example --fail-on 'privacy_cost_gap > 2 points'"
+# Unit of a metric -> what may stand behind a rule's number.
 _POINTS = ("point", "points", "pt", "pts", "%")
-# What may stand behind a number.
 _NATS = ("nat", "nats")
 _UNITS_OF = {
     "fraction": _POINTS,
@@ -46,7 +46,7 @@ _UNITS_OF = {
     "nats a step": _NATS,
     "degrees": ("degree", "degrees"),
 }
-_IN_HUNDREDTHS = ("fraction", "ratio")  # in which a number with a unit is a hundredth
+_IN_HUNDREDTHS = ("fraction", "ratio")  # metrics of which ``2%`` or ``2 points`` means 0.02
 _NUMBER = re.compile(
     r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?) ?(points?|pts?|nats?|degrees?|%)?"
 )
@@ -152,10 +152,14 @@ class GateRule:
 
     @property
     def _quantity(self) -> str:
-        """What the rule is about, in short: ``privacy cost``, ``true positive rate lost``."""
-        spec = METRICS.get(self.metric.base)
+        """What the rule is about, in short: ``privacy cost``, ``true positive rate lost``.
+
+        A cost without a header of its own is named by the metric that is lost.
+        """
+        spec = METRICS.get(self.metric.base)  # None for a number of a guarantee
         if spec is None or not spec.cost_of or spec.header:
             return self.metric.key.replace("_", " ")
+        # In the key, so that class and part stay: ``tpr_cost[2].noise``.
         lost = f"{METRICS[spec.cost_of].words} lost"
         return self.metric.key.replace(spec.name, lost).replace("_", " ")
 
@@ -174,7 +178,8 @@ class GateRule:
         hundredths = f"{100 * self.number:g}"
         if self._is_share:
             return f"{number} ({hundredths} %)"
-        return f"{number} ({hundredths} point{'s' * (hundredths not in ('1', '-1'))})"
+        points = "point" if hundredths in ("1", "-1") else "points"
+        return f"{number} ({hundredths} {points})"
 
     def _of_groups(self) -> str:
         """The groups that the rule is about, in words that begin with a blank; "" for none."""
@@ -215,6 +220,7 @@ def parse_rule(text: str) -> GateRule:
     place = places[0]
     name, group, arm = _subject(tokens[:place], rule)
     statistic: Statistic = "interval"
+    # Behind the metric stand ``.delta``, a statistic, or both: METRIC.delta.mean.
     head, _, last = name.rpartition(".")
     if last in _STATISTICS and head:
         name, statistic = head, cast(Statistic, last)
@@ -330,17 +336,15 @@ def _selector(tokens: list[str], rule: str) -> GroupSelector:
     """Read what stands behind ``@``: ``sex=F``, ``sex=F,M`` or ``sex``.
 
     The tokens are the column, ``=``, then names with commas between them; names with signs or
-    blanks are quoted. ``rule`` is how an error message names the rule.
+    blanks are quoted, and still so here. ``rule`` is how an error message names the rule.
     """
-    grouping, equals, names = tokens[:1], tokens[1:2], tokens[2::2]
-    commas = tokens[3::2]
-    is_list = not equals or (equals == ["="] and len(names) == len(commas) + 1)
-    if (
-        not is_list
-        or not _SIGNS.isdisjoint([*grouping, *names])
-        or not grouping
-        or set(commas) - {","}
-    ):
+    grouping, equals = tokens[:1], tokens[1:2]
+    names, commas = tokens[2::2], tokens[3::2]  # by turns: name, comma, name
+    has_names = equals == ["="] and len(names) == len(commas) + 1 and set(commas) <= {","}
+    is_column_alone = not equals  # then no token follows either
+    # An unquoted sign in the place of a name is an error, as in ``@=F`` or ``@sex=,``.
+    are_names = bool(grouping) and _SIGNS.isdisjoint([*grouping, *names])
+    if not are_names or not (has_names or is_column_alone):
         raise ConfigError(
             f"{rule}: the part after @ is not a group",
             hint="""write @sex=F, or with quotes @"marital status"="never married\"""",

@@ -25,6 +25,9 @@ class Variances(NamedTuple):
 def growth(variances: Variances | None, *, seeds: int, n_joint: int) -> float:
     """The factor by which half an interval grows when several numbers share its 5 %.
 
+    That is sqrt(t'^2 V_seed + z'^2 V_shared) / sqrt(t^2 V_seed + z^2 V_shared), with t' and z' the
+    quantiles at 1 - 0.025 / n_joint, t and z at 1 - 0.025. Source: docs/methods.md 6.8.
+
     Args:
         variances: Those of the interval; None where it is not made of one pair of variances, as
             that of the largest of several gaps. Then the factor is that of t alone, the largest
@@ -34,9 +37,10 @@ def growth(variances: Variances | None, *, seeds: int, n_joint: int) -> float:
     """
     if n_joint < 2:
         return 1.0
-    if seeds < 2:
+    if seeds < 2:  # V_seed is not known, so only z counts
         variances = Variances(seeds=0.0, records=1.0)
-    elif variances is None or not sum(variances):  # an interval of no width stays so at any factor
+    # For an interval of no width any factor will do.
+    elif variances is None or not sum(variances):
         variances = Variances(seeds=1.0, records=0.0)
     shared = half_width(*variances, seeds, n_joint)
     return shared / half_width(*variances, seeds)
@@ -56,8 +60,9 @@ def widened(value: float, ends: Ends, factor: float) -> Ends:
 def widened_largest(value: float, ends: Ends, factor: float) -> Ends:
     """The interval of the largest of several sizes with both halves multiplied by the factor.
 
-    Its upper end may be that of another size, max(|D| + h), whose h is not known: the whole end is
-    multiplied, which is at least max(|D| + factor h).
+    Its upper end is max(|D| + h) over all pairs, so it may be another pair's, whose h is not known.
+    So the whole end is multiplied: factor max(|D| + h) is at least max(|D| + factor h), since the
+    factor is at least 1. Source: docs/methods.md 6.5, 6.8.
 
     Args:
         value: The estimate.

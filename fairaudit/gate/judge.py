@@ -63,9 +63,11 @@ def shared_interval(reading: TargetReading, n_joint: int) -> Interval:
         return interval_of(number)
     factor = growth(reading.variances, seeds=reading.n_seeds, n_joint=n_joint)
     # The ends of a largest gap may be those of other pairs: it has no variances of its own.
-    is_largest = reading.is_size and reading.variances is None
-    low, high = (widened_largest if is_largest else widened)(number.value, number.ends, factor)
-    return Interval(value=number.value, low=low, high=high)
+    if reading.is_size and reading.variances is None:
+        ends = widened_largest(number.value, number.ends, factor)
+    else:
+        ends = widened(number.value, number.ends, factor)
+    return Interval(value=number.value, low=ends.low, high=ends.high)
 
 
 def change(
@@ -87,11 +89,11 @@ def change(
     reason = now.reason
     if not reason and before.reason:
         reason = f"in the baseline: {before.reason}"
-    current, earlier = now.judged, before.judged
+    current, earlier = now.judged, before.judged  # sizes, for a gap
     if current.value is None or earlier.value is None:
         return replace(now, number=NOTHING, reason=reason)
-    is_unmoved = current.ends is not None and current.ends == earlier.ends
-    is_same = same_trainings and is_unmoved
+    has_same_ends = current.ends is not None and current.ends == earlier.ends
+    is_same = same_trainings and has_same_ends
     moved = Interval(
         value=_difference(current.value, earlier.value),
         low=0.0 if is_same else _difference(current.low, earlier.high),
@@ -114,15 +116,16 @@ def refuse_other_label(before: Report, after: Report) -> None:
         ConfigError: The column, the positive or the favourable value is another one.
     """
     earlier, later = before.data.label, after.data.label
-    for what in ("column", "positive", "favourable"):
-        was, now = getattr(earlier, what), getattr(later, what)
+    for name in ("column", "positive", "favourable"):
+        was, now = getattr(earlier, name), getattr(later, name)
         if was != now:
             raise ConfigError(
-                f"the reports are about different labels: {what} {was!r} and {now!r}",
+                f"the reports are about different labels: {name} {was!r} and {now!r}",
                 hint="compare reports of the same label",
             )
     was, now = ([one.name for one in label.classes] for label in (earlier, later))
-    if was != now and max(len(was), len(now)) > 2:  # rates of one class go by its place
+    # With more than two classes rates are per class, found by its place (``tpr[2]``).
+    if was != now and max(len(was), len(now)) > 2:
         raise ConfigError(
             f"the reports are about different classes: {was} and {now}",
             hint="compare reports of the same classes",
@@ -160,17 +163,17 @@ def _outcome(
             return "inconclusive", "it has no interval"
         if all(map(rule.fails, joint.ends)):
             return "fail", f"by {shared}, too" if shared else ""
-        failing = sum(map(rule.fails, number.ends))
-        if failing == len(number.ends):
+        # The number's own interval: both ends fail, one does, or none.
+        if all(map(rule.fails, number.ends)):
             return "inconclusive", ONLY_ALONE.format(shared=shared)
-        if failing:
+        if any(map(rule.fails, number.ends)):
             return "inconclusive", STRADDLES
     else:
         values = {"mean": number.value, "ci_low": number.low, "ci_high": number.high}
-        plain = values[rule.statistic]
-        if plain is None:
+        statistic = values[rule.statistic]
+        if statistic is None:
             return "inconclusive", f"it has no {rule.statistic}"
-        if rule.fails(plain):
+        if rule.fails(statistic):
             return "fail", ""
     if reading.unjudged:  # some rows are not judged at all, so no number can pass for them
         return "inconclusive", reading.unjudged

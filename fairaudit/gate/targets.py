@@ -17,7 +17,7 @@ from fairaudit.gate.vocabulary import Metric
 from fairaudit.methods.spec import Guarantee
 from fairaudit.metrics.registry import METRICS, part_of
 from fairaudit.report.model import Report
-from fairaudit.report.types.facts import LabelFacts
+from fairaudit.report.types.facts import ClaimFacts, LabelFacts
 from fairaudit.results.estimates import NOTHING, Comparison, Estimate, Gap, GroupMeasure, Interval
 
 NO_SUCH_GAP = (
@@ -179,40 +179,52 @@ def find_targets(
         trust_claims: Whether an epsilon that a user's trainer claims is read like a proved one.
         trust_module: Whether an epsilon that rests on a module of the user's own is.
     """
-    partial: dict[str, str] = {}  # arm -> why it is not gated: some of its seeds have no result
-    left_out: dict[str, None] = {}  # an ordered set
-    study = report.studies.get(rule.metric.study)
-    if study is None:
-        for arm in report.every_arm:
-            if arm.failed:
-                seeds = numbered(arm.seeds_planned, "seed")
-                partial[arm.key] = f"{len(arm.failed)} of {seeds} of {arm.key} have no result"
-    else:
-        partial = dict(study.unfinished)
-        for key in sorted(_arms(rule, report) - study.trainings.keys()):
-            left_out[f"{key}: it takes no part in {rule.metric.study}"] = None
+    incomplete = _incomplete_arms(rule, report)
     if rule.metric.kind == "arm":  # a number of the guarantee, as epsilon
-        lack = ""  # of a number that is of all arms together any missing training leaves it open
+        # A number of all arms together is left open by any training that has no result.
+        of_any_arm = ""
         if rule.metric.key == "epsilon_if_all_released":
-            lack = next(iter(partial.values()), "")
+            of_any_arm = next(iter(incomplete.values()), "")
         exact = _guarantee_targets(
             rule, report, trust_claims=trust_claims, trust_module=trust_module
         )
-        return Targets(
-            tuple(_with_reason(target, partial.get(target.arm) or lack) for target in exact), ()
-        )
+        guarantees = [
+            _with_reason(target, incomplete.get(target.arm) or of_any_arm) for target in exact
+        ]
+        return Targets(judged=tuple(guarantees), left_out=())
+    left_out: dict[str, None] = {}  # an ordered set
+    study = report.studies.get(rule.metric.study)
+    if study is not None:
+        for key in sorted(_arms(rule, report) - study.trainings.keys()):
+            left_out[f"{key}: it takes no part in {rule.metric.study}"] = None
     targets: list[Target] = []
     assumed = _why_assumed(rule.metric, report.data.label)
     for comparison in _comparisons(rule, report):
-        why = partial.get(comparison.arm) or partial.get(comparison.reference) or assumed
+        why = incomplete.get(comparison.arm) or incomplete.get(comparison.reference) or assumed
         not_judged = unjudged(rule, report, comparison)
         for target in _comparison_targets(rule, comparison, left_out):
             target = _with_reason(target, why)
-            if not rule.metric.is_relative:
+            if not rule.metric.is_relative:  # it is the same beside any reference
                 target = replace(target, reference="")
             reading = replace(target.reading, unjudged=not_judged)
             targets.append(replace(target, reading=reading))
     return Targets(tuple(targets), tuple(left_out))
+
+
+def _incomplete_arms(rule: GateRule, report: Report) -> dict[str, str]:
+    """Arm -> why gates may not read its numbers: some of its trainings have no result.
+
+    Of a rule about what a study measured, the study's own trainings count.
+    """
+    study = report.studies.get(rule.metric.study)
+    if study is not None:
+        return dict(study.unfinished)
+    incomplete = {}
+    for arm in report.every_arm:
+        if arm.failed:
+            seeds = numbered(arm.seeds_planned, "seed")
+            incomplete[arm.key] = f"{len(arm.failed)} of {seeds} of {arm.key} have no result"
+    return incomplete
 
 
 def _why_assumed(metric: Metric, label: LabelFacts) -> str:
@@ -259,16 +271,17 @@ def _arms(rule: GateRule, report: Report) -> set[str]:
     meant only by its own key.
     """
     compared = {arm.key for arm in report.arms if arm.reference is not None}
-    # An arm measured against another private arm is a check of the audit, not a result.
+    # An arm measured against another private arm is a check of the audit, not a result: it is meant
+    # only where nothing else is.
     checks = {arm.key for arm in report.arms if arm.reference in compared}
-    if rule.arm:
-        forms = vocabulary_of(report).arms_of(rule)
-        if rule.arm in forms:
-            return {rule.arm}
-        tuned = forms & report.privacy.keys()  # it holds the audit's arms, without the ways
-        return (tuned or forms) - checks or forms
-    # Without any such arm, as where one model's predictions were given, all are meant.
-    return (compared - checks) or {arm.key for arm in report.arms}
+    if not rule.arm:
+        # Without a compared arm, as where one model's predictions were given, all are meant.
+        return (compared - checks) or {arm.key for arm in report.arms}
+    named = vocabulary_of(report).arms_of(rule)
+    if rule.arm in named:  # the key of one arm
+        return {rule.arm}
+    of_audit = named & report.privacy.keys()  # without ways
+    return ((of_audit or named) - checks) or named
 
 
 def _comparisons(rule: GateRule, report: Report) -> Iterator[Comparison]:
@@ -287,9 +300,10 @@ def _comparisons(rule: GateRule, report: Report) -> Iterator[Comparison]:
     for comparison in compared:
         if comparison.arm not in arms or not _fits(rule.group, comparison):
             continue
-        is_part_of_split = part_of(key) and _holds_part(rule.metric, comparison)
-        if is_part_of_split and key not in comparison.overall.estimates:
+        is_split = part_of(key) and _holds_part(rule.metric, comparison)
+        if is_split and key not in comparison.overall.estimates:
             continue  # its parts have other names
+        # "" stands for any reference, and for any grouping, that gives the same number.
         reference = comparison.reference if rule.metric.is_relative else ""
         grouping = "" if rule.is_overall else comparison.grouping
         place = comparison.arm, reference, grouping
@@ -323,49 +337,66 @@ def _guarantee_targets(
     any guarantee is left out unless the rule names it. Arguments as of :func:`find_targets`.
     """
     arms = _arms(rule, report)
-    # Ways are not counted in the epsilon of releasing every model of the audit.
-    ways = report.every_guarantee.keys() - report.privacy.keys()
-    released = None
-    if report.training is not None:
-        released = report.training.epsilon_if_all_released
-    for key, facts in report.every_guarantee.items():
-        if key not in arms or (facts.guarantee is Guarantee.NONE and not rule.arm):
+    for key, privacy in report.every_guarantee.items():
+        if key not in arms or (privacy.guarantee is Guarantee.NONE and not rule.arm):
             continue
-        value = None
-        if rule.metric.key == "delta":
-            value = facts.delta
-        elif facts.epsilon is not None:
-            value = facts.epsilon.headline
-            if rule.metric.key == "epsilon_rdp":
-                value = facts.epsilon.rdp
-        if rule.metric.key == "epsilon_if_all_released" and facts.epsilon is not None:
-            value = None if key in ways else released
+        value = _guaranteed(rule, report, key)
         # What is not proved counts as no number, unless the caller trusts it.
-        is_unsure = facts.guarantee.rests_on_module and not trust_module
-        if is_unsure or facts.guarantee is Guarantee.UNCHECKED:
+        is_unsure = privacy.guarantee.rests_on_module and not trust_module
+        if is_unsure or privacy.guarantee is Guarantee.UNCHECKED:
             value = None
-        reason = "" if value is not None else f"guarantee: {facts.guarantee.value}"
+        reason = "" if value is not None else f"guarantee: {privacy.guarantee.value}"
         if is_unsure:
             reason += "; --trust-module judges it"
-        if facts.claim is not None and rule.metric.key in ("epsilon", "delta"):
-            claimed = facts.claim.epsilon if rule.metric.key == "epsilon" else facts.claim.delta
-            value = claimed if trust_claims else None
-            if value is not None:
-                reason = ""
-            elif claimed is None:
-                reason = "the trainer claims none"
-            else:
-                reason += "; --trust-claimed-epsilon judges what the trainer claims"
-            # At a larger delta an epsilon is smaller, so it says nothing of the one asked for.
-            is_looser = (facts.claim.delta or 0) > facts.claim.asked_delta
-            if value is not None and is_looser and rule.metric.key == "epsilon":
-                value = None
-                reason = (
-                    f"claimed at delta {facts.claim.delta:g}, which is more than the "
-                    f"{facts.claim.asked_delta:g} asked for"
-                )
+        if privacy.claim is not None and rule.metric.key in ("epsilon", "delta"):
+            value, reason = _claimed(rule, privacy.claim, reason, trust_claims=trust_claims)
         exact = Interval(value=value, low=value, high=value)
         yield Target(key, "", "", (), TargetReading(exact, reason=reason))
+
+
+def _guaranteed(rule: GateRule, report: Report, arm: str) -> float | None:
+    """The number of an arm's guarantee that the rule is about; None where there is none."""
+    privacy = report.every_guarantee[arm]
+    if rule.metric.key == "delta":
+        return privacy.delta
+    if privacy.epsilon is None:
+        return None
+    if rule.metric.key == "epsilon_rdp":
+        return privacy.epsilon.rdp
+    if rule.metric.key == "epsilon_if_all_released":
+        # It is of all models of the audit together, among which those of a way are not.
+        is_way = arm not in report.privacy
+        if is_way or report.training is None:
+            return None
+        return report.training.epsilon_if_all_released
+    return privacy.epsilon.headline
+
+
+def _claimed(
+    rule: GateRule, claim: ClaimFacts, unproved: str, *, trust_claims: bool
+) -> tuple[float | None, str]:
+    """The epsilon or delta that a trainer of the user's own claims, and why it is not read, or "".
+
+    Args:
+        rule: Is about epsilon or delta.
+        claim: What the trainer says.
+        unproved: Why the number counts as none without the claim.
+        trust_claims: Whether the claim is read like a proved number.
+    """
+    is_about_epsilon = rule.metric.key == "epsilon"
+    claimed = claim.epsilon if is_about_epsilon else claim.delta
+    if claimed is None:
+        return None, "the trainer claims none"
+    if not trust_claims:
+        return None, f"{unproved}; --trust-claimed-epsilon judges what the trainer claims"
+    # At a larger delta an epsilon is smaller, so it says nothing of the one asked for.
+    if is_about_epsilon and (claim.delta or 0) > claim.asked_delta:
+        reason = (
+            f"claimed at delta {claim.delta:g}, which is more than the {claim.asked_delta:g} "
+            "asked for"
+        )
+        return None, reason
+    return claimed, ""
 
 
 def _comparison_targets(
@@ -401,8 +432,8 @@ def _comparison_targets(
 def _group_target(rule: GateRule, comparison: Comparison, group: GroupMeasure) -> Target:
     """A group's number of the rule's metric, with the reason where no gate may read it."""
     key = rule.metric.key
-    small = group.ungated.get(key, "") if group.gated else group.reason
-    reason = _unpredicted([group]) or small
+    too_few = group.ungated.get(key, "") if group.gated else group.reason
+    reason = _unpredicted([group]) or too_few
     if not reason and not _holds_part(rule.metric, comparison):
         reason = NOT_SPLIT
     estimate = group.estimates.get(key)
@@ -424,22 +455,23 @@ def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
             gaps = pairs  # the only gap, with the variances of its own interval
     place = comparison.arm, comparison.reference, comparison.grouping
     if not gaps:
-        number = comparison.overall.estimates.get(rule.metric.key)
         why = NO_SUCH_GAP if _holds_part(rule.metric, comparison) else NOT_SPLIT
-        if number is not None and number.value is None and number.reason:  # it was not measured
-            why = number.reason
+        of_all_rows = comparison.overall.estimates.get(rule.metric.key)
+        if of_all_rows is not None and of_all_rows.value is None and of_all_rows.reason:
+            why = of_all_rows.reason  # the metric itself was not measured
         return Target(*place, (), TargetReading.unknown(why))
     gap = gaps[0].larger_first
     if rule.groups == (gap.b, gap.a):  # a named pair in its order
         gap = gap.reversed
-    between = tuple(name for name in (gap.a, gap.b) if name)
-    among = list(comparison.by_group)
+    names = tuple(name for name in (gap.a, gap.b) if name)  # b is "" for all rows
+    # The largest gap, and one against all rows, depend on every group.
+    groups = list(comparison.by_group)
     if gap.kind == "pair":
-        among = [group for group in among if group.group in between]
-    reason = _unpredicted(among) or ("" if gap.gated else gap.reason)
-    is_pair = gap.kind in ("pair", "population")
-    reading = read_estimate(gap.signed, reason, is_size=True, own_variances=is_pair)
-    return Target(*place, between, reading)
+        groups = [group for group in groups if group.group in names]
+    reason = _unpredicted(groups) or ("" if gap.gated else gap.reason)
+    is_chosen = gap.kind == "max"  # its interval may be made of other pairs' ends
+    reading = read_estimate(gap.signed, reason, is_size=True, own_variances=not is_chosen)
+    return Target(*place, names, reading)
 
 
 def _unpredicted(groups: Sequence[GroupMeasure]) -> str:

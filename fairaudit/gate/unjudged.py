@@ -13,12 +13,13 @@ LABEL_MISSING = "label missing"  # a report's name for rows without the truth
 def unjudged(rule: GateRule, report: Report, comparison: Comparison) -> str:
     """Why the rule cannot pass by a comparison: rows that it does not judge; "" if there are none.
 
-    Rows without a group may be those on which the model is wrong. Whoever gives predictions also
-    gives the table: so may be rows without the truth, or in groups too small to be judged. An audit
-    that trains leaves out the former, and tells of the latter itself.
+    The model may be wrong on just these rows. Rows without a group always count, unless the rule is
+    about all rows. Where predictions were given, whoever gave them also chose the table: so rows
+    without the true label count, and rows in groups that are too small to be judged. An audit that
+    trains drops the former before it splits, and names the latter in its report.
     """
     is_given = report.training is None
-    counts: dict[str, Iterable[int | None]] = {}
+    counts: dict[str, Iterable[int | None]] = {}  # kind of rows -> counts; None is suppressed
     if is_given:
         counts["without the true label"] = report.data.dropped_rows.get(LABEL_MISSING, {}).values()
     if not rule.is_overall:

@@ -119,9 +119,11 @@ def find_metric(name: str) -> Metric:
         or "positive" not in METRICS[metric.base].needs
     ):
         raise ConfigError(f"unknown metric {name!r} in a rule", hint=did_you_mean(name, offered))
+    # The class stands before the part: ``tpr_cost[2].noise``.
     part = part_of(metric.key)
-    key = f"{metric.key.removesuffix(part).removesuffix('.')}[{rate[2]}]"
-    key += f".{part}" if part else ""
+    key = f"{metric.key}[{rate[2]}]"
+    if part:
+        key = f"{metric.key.removesuffix('.' + part)}[{rate[2]}].{part}"
     return Metric(name, key, metric.kind, f"{metric.words} of class {rate[2]}")
 
 

@@ -39,7 +39,7 @@ def _to_digits(value: float, rounding: str) -> float:
         return 0.0
     # repr, not the binary value: a number that was rounded before must come back unchanged.
     exact = Decimal(repr(value))
-    step = Decimal(1).scaleb(exact.adjusted() - DIGITS + 1)
+    step = Decimal(1).scaleb(exact.adjusted() - DIGITS + 1)  # one in the last digit that is kept
     return float(exact.quantize(step, rounding=rounding))
 
 
@@ -204,10 +204,12 @@ class Estimate(Interval):
 
     @property
     def negated(self) -> "Estimate":
-        """The same difference taken the other way round."""
+        """The same difference taken the other way round: b less a in the place of a less b."""
         seeds = tuple(None if value is None else -value for value in self.by_seed)
-        ends = {name: getattr(self.scaled(-1), name) for name in ("value", "low", "high")}
-        return self.model_copy(update={**ends, "by_seed": seeds})
+        turned = self.scaled(-1)
+        return self.model_copy(
+            update={"value": turned.value, "low": turned.low, "high": turned.high, "by_seed": seeds}
+        )
 
 
 def estimated(
@@ -419,7 +421,10 @@ class Gap(Part):
 
     @property
     def larger_first(self) -> "Gap":
-        """The same gap, the group of the larger value less the other: of a cost, who pays more."""
+        """The same gap with the group of the larger value first: of a cost, the one that pays more.
+
+        Only a pair can be reversed; the largest gap has that order already.
+        """
         is_negative = self.kind == "pair" and (self.signed.value or 0.0) < 0
         return self.reversed if is_negative else self
 

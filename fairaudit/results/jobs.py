@@ -177,13 +177,16 @@ def _mapped(path: Path, arrays: Mapping[str, Array]) -> dict[str, Array]:
         path: A file that was read and found whole.
         arrays: Its arrays as they were read.
     """
-    with path.open("rb") as file:  # the length of the header in 8 bytes, the header, the tensors
+    # A safetensors file is: the length of the header in 8 bytes, the header (JSON), the tensors.
+    with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(size))
     mapped: dict[str, Array] = dict(arrays)
     for name, array in arrays.items():
         if array.nbytes >= _MAPPED_BYTES:
-            start = 8 + size + int(header[name]["data_offsets"][0])
+            start = (
+                8 + size + int(header[name]["data_offsets"][0])
+            )  # offsets count from the tensors
             mapped[name] = np.memmap(path, array.dtype, "r", start, array.shape)
     return mapped
 

@@ -22,5 +22,5 @@ CORRELATED = (("input_norm", "gradient_norm"), ("closeness", "trace"), ("input_n
 
 
 def array_name(grouping: int, reading: str) -> str:
-    """The name of the array of a reading by the grouping at that place."""
+    """The name of a reading's array: ``misalignment.G.NAME``, G the place of the grouping."""
     return f"{PREFIX}{grouping}.{reading}"

@@ -9,7 +9,7 @@ from scipy.stats import t
 
 from fairaudit.analysis.build_causes import decomposition
 from fairaudit.analysis.disclosure import Disclosure
-from fairaudit.analysis.sign_claims import Asked, sign_claim
+from fairaudit.analysis.sign_claims import OpenClaim, sign_claim
 from fairaudit.results.jobs import JobResult
 
 
@@ -91,4 +91,4 @@ def test_scaling_is_held_against_clipping_at_its_own_epsilon():
     ],
 )
 def test_a_claim_is_judged_by_the_interval_of_its_mean_over_seeds(expected, values, verdict):
-    assert sign_claim(Asked("a", "b", expected, np.array(values))).verdict == verdict
+    assert sign_claim(OpenClaim("a", "b", expected, np.array(values))).verdict == verdict
