@@ -183,5 +183,5 @@ def _curves(
             columns = grouping.names
         if values.shape[2] != len(columns):
             continue
-        values[:, :, [column in hidden for column in columns]] = np.nan
+        values[:, :, [column in hidden for column in columns]] = np.nan  # ``values`` is a copy
         yield curve(name, steps.tolist(), columns, values)

@@ -70,27 +70,7 @@ def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
     if len(results.arms) == 1:
         judged_metrics = tuple(spec.name for spec in within_model())
     compared, changed = reported(results.comparisons, disclosure, judged_metrics)
-    keys = list(results.arms)
-    columns = [results.settings["y_pred"], results.settings["baseline_pred"]]
-    arms = tuple(
-        ArmFacts(
-            key=key,
-            method="given predictions",
-            variant=None,
-            settings={},
-            privacy=ArmPrivacy(guarantee=Guarantee.NONE, reason=NOT_STATED),
-            trainer="",
-            reference=keys[0] if key != keys[0] else None,
-            source=None,
-            reads_groups=False,
-            repeats=1,
-            seeds_planned=count,
-            failed=(),
-            trainings=job_id({"given": [dataset.digest, columns, key]}),
-        )
-        for key, count in results.arms.items()
-    )
-    split = SplitFacts(
+    split = SplitFacts(  # all rows are test rows, by whoever gave the predictions
         given=True,
         test_size=None,
         balanced=False,
@@ -99,17 +79,13 @@ def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
         test_rows=dataset.n_rows,
     )
     data = data_facts(dataset, config, None, split)
-    words = ["fairaudit", "score", str(results.settings["data"])]  # the command that repeats it
-    for name, value in results.settings.items():
-        if name != "data" and value not in (None, False, 0, [], {}):  # these are defaults
-            words += words_of(name, value)
     report = Report(
         numerics_version=NUMERICS_VERSION,
         tool=Tool(name="fairaudit", version=metadata.version),
         created_utc=metadata.created_utc,
         status="complete",
         command=metadata.command,
-        reproduce=shlex.join(words),
+        reproduce=_command(results.settings),
         config={
             name: OptionValue(value=value, origin="option")
             for name, value in results.settings.items()
@@ -125,9 +101,9 @@ def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
         ),
         data=data.model_copy(update={"duplicate_rows": None}),  # not looked for
         training=None,
-        arms=arms,
+        arms=tuple(_arms(results)),
         sklearn_baseline=SklearnBaseline(
-            arm=keys[0],
+            arm=next(iter(results.arms)),
             reference_accuracy=None,
             baseline="none",
             baseline_accuracy=None,
@@ -144,6 +120,38 @@ def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
         timing=dict(metadata.seconds),
     )
     return with_findings(report)
+
+
+def _arms(results: ScoreResults) -> Iterator[ArmFacts]:
+    """What the report says of each given model; the first one is the reference of the others."""
+    first = next(iter(results.arms))
+    columns = [results.settings["y_pred"], results.settings["baseline_pred"]]
+    for key, count in results.arms.items():
+        yield ArmFacts(
+            key=key,
+            method="given predictions",
+            variant=None,
+            settings={},
+            privacy=ArmPrivacy(guarantee=Guarantee.NONE, reason=NOT_STATED),
+            trainer="",
+            reference=None if key == first else first,
+            source=None,
+            reads_groups=False,
+            repeats=1,
+            seeds_planned=count,  # each given model takes the place of a seed
+            failed=(),
+            # In the place of job ids: the same file and columns hold the same predictions.
+            trainings=job_id({"given": [results.dataset.digest, columns, key]}),
+        )
+
+
+def _command(settings: Mapping[str, JsonValue]) -> str:
+    """The command that makes this report again; options at their defaults are left out."""
+    words = ["fairaudit", "score", str(settings["data"])]
+    for name, value in settings.items():
+        if name != "data" and value not in (None, False, 0, [], {}):
+            words += words_of(name, value)
+    return shlex.join(words)
 
 
 def _limitations(results: ScoreResults, shown: Sequence[Comparison]) -> Iterator[Message]:

@@ -171,6 +171,7 @@ def _judged_arm(compared: Sequence[Comparison], metrics: Sequence[str]) -> Famil
         gaps = tuple(_judged_gap(number, gap, test) for gap in comparison.gaps)
         changed += _changed_gaps(number, comparison, gaps, test.detected)
         update: dict[str, object] = {"gaps": gaps}
+        # Given ``metrics``, gaps alone are judged; and without a reference there is nothing else.
         if comparison.reference and not metrics:
             doubtful = tuple(
                 _judged_class(number, share, test.detected, test.measures)
@@ -292,8 +293,10 @@ def _gap_claims(
     gaps = [gap for gap in comparison.gaps if _without_class(gap.metric) == metric and gap.gated]
     pairs = [gap for gap in gaps if gap.kind == "pair"]
     rivals = len(pairs) + others
-    if all(gap.named for gap in pairs):  # also of no pair: the largest gap stands for the others
-        largest = [gap for gap in gaps if gap.kind == "max"]
+    if all(gap.named for gap in pairs):  # also where there is no pair
+        largest = [
+            gap for gap in gaps if gap.kind == "max"
+        ]  # several if there is one of each class
         groups = len([group for group in comparison.by_group if group.n_test])
         rivals = len(largest) * groups * (groups - 1) // 2 + others
         pairs = [*largest, *pairs]  # where the largest is a named pair, that has its own share

@@ -87,8 +87,10 @@ class ArmSteps:
             if STEPS in result.arrays
         }
         self.seeds = tuple(self.of_seed)
-        first = next(iter(self.of_seed.values()), {STEPS: np.zeros(0, dtype=np.int64)})
-        self.steps = tuple(int(step) for step in np.asarray(first[STEPS]))
+        self.steps: tuple[int, ...] = ()
+        for arrays in self.of_seed.values():  # the checkpoints are the same at every seed
+            self.steps = tuple(int(step) for step in np.asarray(arrays[STEPS]))
+            break
 
     def series(self, name: str) -> Float64:
         """A reading's mean over repeats, [S, C, K + 1, J]; NaN where it is undefined.

@@ -306,7 +306,8 @@ def _largest(table: MetricTable, selection: GroupSelection) -> Gap:
     a, b = max(spreads, key=lambda pair: abs(spreads[pair].value))
     if spreads[a, b].value < 0:  # the larger value first
         a, b = b, a
-    top, size = (checked_contrast(table, selection, a, b), largest(list(spreads.values()), pairs))
+    top = checked_contrast(table, selection, a, b)
+    size = largest(list(spreads.values()), pairs)
     # One pair without an interval leaves the largest without: that pair's gap could be larger.
     no_interval = next((spread.reason for spread in spreads.values() if spread.reason), "")
     if left_out:
