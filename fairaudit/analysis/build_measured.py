@@ -34,14 +34,11 @@ def sklearn_baseline(
     """
     arm = next(a for a in plan.arms if a.reference is None)  # the reference
     arm_results = finished(plan, arm.key, results)
-    # Seed -> scikit-learn's model. A job of a search holds none: that of the default setting,
-    # trained beside it, does.
-    fitted: dict[int, Mapping[str, float]] = {}
-    for trained in (plan, *plan.default_plans.values()):
-        for seed, result in finished(trained, arm.key, results).items():
-            facts = result.facts.get("sklearn_baseline")
-            if seed in arm_results and isinstance(facts, Mapping):
-                fitted[seed] = facts
+    fitted = {
+        seed: facts
+        for seed, facts in _fitted_baselines(plan, arm.key, results).items()
+        if seed in arm_results
+    }
     # Both means are over the same seeds; without any baseline, over all seeds of the reference.
     compared = [result for seed, result in arm_results.items() if not fitted or seed in fitted]
     accuracies = [_test_accuracy(result, dataset) for result in compared]
@@ -68,6 +65,23 @@ def sklearn_baseline(
         n_seeds=len(accuracies),
         reason=reason,
     )
+
+
+def _fitted_baselines(
+    plan: Plan, arm: str, results: Mapping[str, JobResult]
+) -> dict[int, Mapping[str, float]]:
+    """Seed -> what scikit-learn's model reached beside a job of the reference ``arm``.
+
+    That is ``accuracy`` and ``train_rows``. A job of a search holds none; the job of the default
+    setting, which is trained beside it, does.
+    """
+    fitted: dict[int, Mapping[str, float]] = {}
+    for trained in (plan, *plan.default_plans.values()):
+        for seed, result in finished(trained, arm, results).items():
+            facts = result.facts.get("sklearn_baseline")
+            if isinstance(facts, Mapping):
+                fitted[seed] = facts
+    return fitted
 
 
 def _test_accuracy(result: JobResult, dataset: Dataset) -> float:

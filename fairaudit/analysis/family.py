@@ -294,9 +294,8 @@ def _gap_claims(
     pairs = [gap for gap in gaps if gap.kind == "pair"]
     rivals = len(pairs) + others
     if all(gap.named for gap in pairs):  # also where there is no pair
-        largest = [
-            gap for gap in gaps if gap.kind == "max"
-        ]  # several if there is one of each class
+        # One, or one of each class for a rate per class.
+        largest = [gap for gap in gaps if gap.kind == "max"]
         groups = len([group for group in comparison.by_group if group.n_test])
         rivals = len(largest) * groups * (groups - 1) // 2 + others
         pairs = [*largest, *pairs]  # where the largest is a named pair, that has its own share

@@ -113,7 +113,7 @@ def _direction_claims(
         f"{arm.key}: Prop. 3 for {pair[0]} against {pair[1]} is positive",
         f"{_ESIPOVA}, Fig. 5",
         "+",
-        readings.per_step("bound_direction")[:, a, b],  # [S, K, K] before
+        readings.per_step("bound_direction")[:, a, b],  # of [S, K, K]
     )
 
 

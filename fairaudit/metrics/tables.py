@@ -137,12 +137,13 @@ def costs_between(
     for metric in outcome.cost_metrics:
         change = _influences_of_change(metric, later, earlier, records, subtracted)
         counts = records.count(change.support)
-        for name in metric.spec.rests_on:  # only of a metric that needs a scored class, as auc
+        # auc alone rests on others. It needs a scored class, so `or 0` is for mypy.
+        for name in metric.spec.rests_on:
             of_class = ClassMetric(name, METRICS[name], outcome.scored or 0)
             support = _influences_of_change(of_class, later, earlier, records).support
             counts = np.minimum(counts, records.count(support))
         # Made under the name of a change of the metric, for which `metric_table` has the floor and
-        # bounds of a cost; then renamed, with the sign by which worse is positive.
+        # bounds of a cost; then renamed, with the sign by which worse is positive (variances keep).
         table = metric_table(f"change.{metric.spec.name}", change, counts)
         name = f"{metric.name}.{part}" if part else metric.name
         table = replace(table, name=name, by_seed=metric.spec.rise * table.by_seed)
