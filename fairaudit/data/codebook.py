@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.column_types import kind_of, number_column
 from fairaudit.data.dataset import Dataset, Grouping, Int64, Shape, shape_of
-from fairaudit.data.declared_columns import lay_over
+from fairaudit.data.declared_columns import read_declared
 from fairaudit.data.groups import binned, crossed
 from fairaudit.data.reading.images import ImageOptions
 from fairaudit.data.reading.open import open_alone
@@ -177,7 +177,7 @@ def _open(codebook: Codebook, config: AuditConfig) -> tuple[StoredColumns, DataS
 def _features(stored: StoredColumns, codebook: Codebook, config: AuditConfig) -> pa.Table:
     """The features of all rows, in plain types."""
     declared = {n: column for n, column in config.declared.items() if n in codebook.features}
-    declared_values = lay_over(stored, declared)[0]
+    declared_values = read_declared(stored, declared).values
     columns = {}
     for name, texts in codebook.features.items():
         if name in declared_values:

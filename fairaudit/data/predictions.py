@@ -1,12 +1,14 @@
 """A table of given predictions: the true label, what models predicted for it, and groups.
 
-A record is what was predicted; the table has a row for each record at each seed (training run of
-the model). A table without seeds has one row for each record.
+A record is one person or thing that was predicted for. A seed is one training of the model. The
+table has a row for each record at each seed; a table without seeds has one row for each record.
+Shapes: N rows of the table, n records, S seeds, Y classes.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +16,14 @@ from numpy.typing import NDArray
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.class_columns import class_columns, named_class
-from fairaudit.data.column_types import Levels, encode_codes, encode_levels, kind_of, numeric_values
+from fairaudit.data.column_types import (
+    Codes,
+    Levels,
+    encode_codes,
+    encode_levels,
+    kind_of,
+    numeric_values,
+)
 from fairaudit.data.copies import (
     COPY,
     EqualRows,
@@ -35,7 +44,9 @@ from fairaudit.messages.base import Message
 from fairaudit.messages.data import ProbabilityOf, SharedIds, UnlabelledDropped, UnpredictedDropped
 from fairaudit.messages.names import listed, nearest, quoted
 
-SEED_COLUMN = "seed"  # taken for what it says unless it is used for something else
+Float64 = NDArray[np.float64]
+
+SEED_COLUMN = "seed"  # the default column of seeds, unless it is used for something else
 _SAME_ROWS = (  # the hint where seeds do not match row by row
     "give every seed the same rows in the same order, or name what identifies a row: "
     "--row-column COL"
@@ -43,8 +54,8 @@ _SAME_ROWS = (  # the hint where seeds do not match row by row
 # Why records are left out, as keys of ``Dataset.dropped_rows``.
 UNLABELLED, UNPREDICTED = "label missing", "prediction missing"
 _LEFT_OUT = {UNLABELLED: UnlabelledDropped, UNPREDICTED: UnpredictedDropped}
-_SAME = 1e-6  # probabilities that differ by less were written with other digits
-_SPELLINGS = 4  # of one class in one column, at most
+_SAME = 1e-6  # probabilities that differ by less are the same, rounded to other digits
+_SPELLINGS = 4  # of one class in one column, at most: ``1``, ``1.0``, ``True``, ``true``
 SUM_TOLERANCE = 1e-3  # of a row's probabilities from 1; rounded tables are off by as much
 
 
@@ -64,26 +75,26 @@ class PredictionLayout:
     first: Int64
     names: tuple[str, ...]
 
-    def places(self, used: Int64) -> tuple[Int64, ...]:
+    def rows_of(self, records: Int64) -> tuple[Int64, ...]:
         """For each seed, the rows of the table that hold its predictions of some records.
 
         Args:
-            used: Indices of the records, ascending.
+            records: Indices of the records, ascending.
 
         Returns:
-            An array for each seed, in the order of the records; it is shorter than ``used`` where
-            the seed lacks some.
+            Row indices for each seed, in the order of the records; fewer than records where the
+            seed lacks some.
 
         Raises:
             DataError: A seed has none of the records.
         """
-        places = []
+        rows_of_seeds = []
         for seed, name in enumerate(self.names):
-            rows = np.flatnonzero((self.seed == seed) & np.isin(self.record, used))
+            rows = np.flatnonzero((self.seed == seed) & np.isin(self.record, records))
             if not len(rows):
                 raise DataError(f"no row of seed {name} has a label and every prediction")
-            places.append(rows[np.argsort(self.record[rows], kind="stable")])
-        return tuple(places)
+            rows_of_seeds.append(rows[np.argsort(self.record[rows], kind="stable")])
+        return tuple(rows_of_seeds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +103,9 @@ class Scored:
 
     Args:
         dataset: The records with labels and groups, one per row; it has no features.
-        predictions: For each seed, the probabilities of the Y classes, ``[n, Y]``.
+        predictions: For each seed, the probabilities of the Y classes, ``[rows, Y]``.
         baseline: The same of the model to compare with; ``()`` where none is given.
-        rows: For each seed, the rows of the dataset that its predictions are on, [n].
+        rows: For each seed, the rows of the dataset that its predictions are on, ascending.
         are_labels: Whether some predictions are classes, stored as probabilities of 0 and 1; then
             no metric that needs probabilities is known.
     """
@@ -142,55 +153,70 @@ def load_scored(
     checked = read_checked(config)
     assert config.label is not None, "the caller names what was true"
     table = checked.table
-    named = [y_pred] if baseline_pred is None else [y_pred, baseline_pred]
-    predicted_in = _predicted_in(table, named, config)
-    used_names = [column for columns in predicted_in for column in columns]
-    odd = [column for column in checked.odd if column.name in used_names]
+    model_names = [y_pred] if baseline_pred is None else [y_pred, baseline_pred]
+    columns_of_models = _prediction_columns(table, model_names, config)
+    predicted = [column for columns in columns_of_models for column in columns]
+    odd = [column for column in checked.odd if column.name in predicted]
     if odd:
         raise unusable(odd, {})
-    # Truth and groups are the same in every seed.
+    # Truth and groups must be the same of a record at every seed.
     fixed = list(dict.fromkeys([config.label, *config.group]))
-    seeds = seed_column
-    if seeds is None:
-        seeds = _default_seed_column(table, [*fixed, *used_names])
-    layout = _lay_out(table, fixed, seeds, row_column)
-    records = table.take(layout.first)
+    if seed_column is None:
+        seed_column = _default_seed_column(table, [*fixed, *predicted])
+    layout = _find_layout(table, fixed, seed_column, row_column)
+    records = table.take(layout.first)  # one row for each record
     choice = given_label(config.label, checked.source.declared, checked.source.declared_by)
     label = read_label(records, choice, config)
-    read = [_read_predictions(table, columns, label, classes) for columns in predicted_in]
-    equal, shared = _equal_records(table, layout, used_names, (seeds or "", row_column or ""))
-    fates = _fates_of(layout, label, [values for values, _ in read], equal)
-    if not len(fates.used):
+    models = [_read_predictions(table, columns, label, classes) for columns in columns_of_models]
+    equal = _equal_records(table, layout, predicted, seed_column, row_column)
+    status = _record_status(layout, label, models, equal.rows)
+    if not len(status.used):
         raise DataError(f"no row of {config.data.name} has a label and every prediction")
-    notices = [*checked.notices, *label.notices]
     groupings, group_notices = make_groupings(records, config)
-    notices += [*group_notices, *_notices_of_equal(equal, shared), *fates.notices()]
-    for columns, (_, are_classes) in zip(predicted_in, read, strict=True):
-        by_name = None if classes or are_classes else _read_by_name(columns, label)
-        notices += [] if by_name is None else [by_name]
-    dataset = _scored_dataset(checked, config, label, groupings, fates)
+    notices = [*checked.notices, *label.notices, *group_notices]
+    notices += [*_equality_notices(equal), *status.notices()]
+    if not classes:
+        notices += [notice for model in models for notice in _name_notices(model, label)]
+    dataset = _scored_dataset(checked, config, label, groupings, status)
     dataset = replace(dataset, notices=tuple(notices))
     require_groups(dataset)
-    places = layout.places(fates.used)
-    models = []
-    for name, (values, _) in zip(named, read, strict=True):
-        models.append(_by_seed(name, values, places, layout))
+    rows_of_seeds = layout.rows_of(status.used)
+    by_seed = []
+    for name, model in zip(model_names, models, strict=True):
+        of_seeds = tuple(model.probabilities[rows].astype(np.float32) for rows in rows_of_seeds)
+        _refuse_equal_seeds(name, of_seeds, layout)
+        by_seed.append(of_seeds)
     return Scored(
         dataset=dataset,
-        predictions=models[0],
-        baseline=models[1] if len(models) > 1 else (),
-        are_labels=any(is_label for _, is_label in read),
-        rows=tuple(np.searchsorted(fates.used, layout.record[place]) for place in places),
+        predictions=by_seed[0],
+        baseline=by_seed[1] if len(by_seed) > 1 else (),
+        are_labels=any(model.are_classes for model in models),
+        # Row k of the dataset is record ``used[k]``.
+        rows=tuple(np.searchsorted(status.used, layout.record[rows]) for rows in rows_of_seeds),
     )
 
 
+class _ModelPredictions(NamedTuple):
+    """One model's predictions, on all N rows of the table.
+
+    Args:
+        columns: The columns that they were read from: one, or one for each class.
+        probabilities: ``[N, Y]``, NaN where a row has no prediction.
+        are_classes: Whether the column held classes, of which each became a probability of 1.
+    """
+
+    columns: Sequence[str]
+    probabilities: Float64
+    are_classes: bool
+
+
 @dataclass(frozen=True, slots=True)
-class _RecordFates:
-    """What becomes of each of the n records of a table of predictions; masks ``[n]``.
+class _RecordStatus:
+    """Which of the n records of a table of predictions are measured; masks ``[n]``.
 
     Args:
         is_labelled: It has a label.
-        is_predicted: It has a prediction of every model at every seed.
+        is_predicted: It has a prediction of every model at every seed that it has a row of.
         is_first: It is no copy of an earlier record.
     """
 
@@ -205,7 +231,10 @@ class _RecordFates:
 
     @property
     def left_out(self) -> dict[str, NDArray[np.bool_]]:
-        """Why records are left out -> which; reasons that hold of none are not there."""
+        """Reason -> which records are left out for it, ``[n]``; no reasons without records.
+
+        A record has the first reason that holds: no label, no prediction, a copy.
+        """
         reasons = {
             UNLABELLED: ~self.is_labelled,
             UNPREDICTED: self.is_labelled & ~self.is_predicted,
@@ -214,33 +243,34 @@ class _RecordFates:
         return {reason: records for reason, records in reasons.items() if records.any()}
 
     def notices(self) -> Iterator[Message]:
-        """What a reader is told of them; of copies :func:`_notices_of_equal` tells."""
+        """Notices of records left out; of copies :func:`_equality_notices` tells."""
         for reason, records in self.left_out.items():
             if reason != COPY:
                 yield _LEFT_OUT[reason](int(records.sum()), reason)
 
 
-def _fates_of(
+def _record_status(
     layout: PredictionLayout,
     label: LabelColumn,
-    predictions: Sequence[NDArray[np.float64]],
+    models: Sequence[_ModelPredictions],
     equal: EqualRows,
-) -> _RecordFates:
+) -> _RecordStatus:
     """Which records are labelled, predicted and no copies.
 
     Args:
         layout: Which record each of the N rows is.
         label: Of the records.
-        predictions: Of each model, ``[N, Y]``; NaN is none.
+        models: The models' predictions.
         equal: Which records are equal, and whether they are copies.
     """
-    lacking = np.zeros(len(layout.record), np.bool_)
-    for values in predictions:
-        lacking |= np.isnan(values).any(axis=1)
-    # A record that one seed lacks is left out of all.
-    present = np.bincount(layout.record, lacking, minlength=len(layout.first)) == 0
-    is_first = ~equal.repeated if equal.are_copies else np.ones_like(present)
-    return _RecordFates(label.codes >= 0, present, is_first)
+    lacks_prediction = np.zeros(len(layout.record), np.bool_)  # by row
+    for model in models:
+        lacks_prediction |= np.isnan(model.probabilities).any(axis=1)
+    # A record that lacks a prediction at one seed is left out at all.
+    n_lacking = np.bincount(layout.record, lacks_prediction, minlength=len(layout.first))
+    is_predicted = n_lacking == 0
+    is_first = ~equal.repeated if equal.are_copies else np.ones_like(is_predicted)
+    return _RecordStatus(label.codes >= 0, is_predicted, is_first)
 
 
 def _scored_dataset(
@@ -248,28 +278,30 @@ def _scored_dataset(
     config: AuditConfig,
     label: LabelColumn,
     groupings: Sequence[Grouping],
-    fates: _RecordFates,
+    status: _RecordStatus,
 ) -> Dataset:
     """The records that are measured as a dataset without features.
 
     Args:
-        checked, config: The table, and the options that its label and groups are read by.
-        label, groupings: Of all records.
-        fates: What becomes of them.
+        checked: The table.
+        config: The options by which its label and groups are read.
+        label, groupings: Of all n records.
+        status: Which of them are measured.
     """
-    counted = first_grouping(groupings, len(fates.is_labelled))
-    labelled = np.flatnonzero(fates.is_labelled)
-    # A group of which nothing is predicted stays a group, so that rules about it are not lost.
+    counted = first_grouping(groupings, len(status.is_labelled))
+    labelled = np.flatnonzero(status.is_labelled)
+    # Groups are those of labelled records: one of which nothing is predicted stays a group, so that
+    # gate rules about it do not pass unseen.
     of_labelled = [restrict(grouping, labelled) for grouping in groupings]
-    is_used = (fates.is_predicted & fates.is_first)[labelled]
-    unpredicted = ~fates.is_predicted[labelled]
+    is_used = (status.is_predicted & status.is_first)[labelled]
+    unpredicted = ~status.is_predicted[labelled]
     assert config.label is not None
     return Dataset(
         name=config.data.name,
         format=checked.source.format,
         digest=checked.digest,
         features=pa.table({}),
-        labels=label.codes[fates.used],
+        labels=label.codes[status.used],
         classes=label.classes,
         label=config.label,
         label_origin="given",
@@ -280,7 +312,7 @@ def _scored_dataset(
         split=None,
         rows_read=checked.table.num_rows,
         columns_read=len(checked.source.schema.names),
-        dropped_rows={why: counted.counts(rows) for why, rows in fates.left_out.items()},
+        dropped_rows={why: counted.counts(rows) for why, rows in status.left_out.items()},
         unpredicted={g.name: g.counts(unpredicted) for g in of_labelled},
     )
 
@@ -288,11 +320,11 @@ def _scored_dataset(
 def _refuse_equal_seeds(
     column: str, predictions: Sequence[Float32], layout: PredictionLayout
 ) -> None:
-    """Refuse one training that is given as two seeds: it would look sure.
+    """Refuse one training that is given as two seeds: intervals over seeds would be too narrow.
 
     Args:
-        column: What was given as the model's predictions.
-        predictions: Of each seed, ``[n, Y]``.
+        column: What was given as the model's predictions, for the error.
+        predictions: Of each seed, ``[rows, Y]``.
         layout: Says what the seeds are called.
 
     Raises:
@@ -307,80 +339,116 @@ def _refuse_equal_seeds(
             )
 
 
-def _equal_records(
-    table: pa.Table, layout: PredictionLayout, predicted: Sequence[str], no_features: Sequence[str]
-) -> tuple[EqualRows, int]:
-    """Which records are equal in all that the table says of them, and whether these are copies.
+class _EqualRecords(NamedTuple):
+    """Which records are equal, and how many only share an id.
 
-    They are as in an audit (:mod:`fairaudit.data.copies`), or where a column of ids says that they
-    are of one person. Those of different ids are different people.
+    Args:
+        rows: Which of the n records are equal, and whether equal ones are copies.
+        n_shared_ids: How many share an id with an earlier one that they are not equal to.
+    """
+
+    rows: EqualRows
+    n_shared_ids: int
+
+
+def _equal_records(
+    table: pa.Table,
+    layout: PredictionLayout,
+    predicted: Sequence[str],
+    seed_column: str | None,
+    row_column: str | None,
+) -> _EqualRecords:
+    """Find the records that are equal in all that the table says of them, predictions included.
+
+    Where a column of ids says who is one person, equal records are copies and records of different
+    ids are different people. Else :mod:`fairaudit.data.copies` decides, as in an audit.
 
     Args:
         table: Rows of all seeds.
         layout: Which seed and record each row is.
         predicted: Columns of predictions.
-        no_features: The column of seeds, and the one that names a record in all of them, an id.
-
-    Returns:
-        The equal records, and how many share an id with an earlier one that is not equal.
+        seed_column: Column of seeds, which says nothing of a record; None: there is one seed.
+        row_column: Column of ids, whatever its name; None: names tell which columns are ids.
     """
-    seed_column, row_column = no_features
-    hashes = np.zeros(len(layout.first), np.uint64)
-    seen: list[NDArray[np.integer]] = []
-    of_ids: list[Int64] = []
-    tells_apart = False
+    n_records = len(layout.first)
+    hashes = np.zeros(n_records, np.uint64)
+    codes_of_columns: list[NDArray[np.integer]] = []  # of the records, [n] each
+    first_of_id: Int64 | None = None  # by the first column of ids: the first record of the same id
+    tells_apart = False  # whether some number has so many values that few people share one
     for name in table.column_names:
-        column = table.column(name)
         is_id = name == row_column or is_id_name(name)
-        no_feature = name == seed_column or kind_of(column.type) == "image"
-        if no_feature or (is_id and name != row_column and is_row_number(name)):
+        is_place = is_id and name != row_column and is_row_number(name)  # says nothing of a person
+        if name == seed_column or is_place or kind_of(table.column(name).type) == "image":
             continue
-        codes = encode_codes(column)
-        for seed in range(len(layout.names)) if name in predicted else ():
-            rows = np.flatnonzero(layout.seed == seed)
-            records = layout.record[rows]
-            hashes[records] = mixed_in(hashes[records], codes.codes[rows])
+        codes = encode_codes(table.column(name))
         of_records = codes.take(layout.first)
-        seen.append(of_records.codes)
-        if name not in predicted:
+        codes_of_columns.append(of_records.codes)
+        if name in predicted:
+            hashes = _mixed_in_by_seed(hashes, codes, layout)
+        else:  # the same at all seeds
             hashes = mixed_in(hashes, of_records.codes)
             tells_apart = tells_apart or (not is_id and has_many_values(of_records))
-        if is_id:
-            of_ids.append(first_alike(mixed_in(np.zeros_like(hashes), of_records.codes)))
+        if is_id and first_of_id is None:
+            first_of_id = first_alike(of_records.codes.astype(np.uint64))
     first = first_alike(hashes)
-    one = bool(of_ids) or (tells_apart and are_copies(seen, first))
-    shared = 0
-    for of_id in of_ids[:1]:
-        shared = int(((of_id != np.arange(len(of_id))) & (first == np.arange(len(first)))).sum())
-    return EqualRows(first, one), shared
+    if first_of_id is None:
+        are_one = tells_apart and are_copies(codes_of_columns, first)
+        return _EqualRecords(EqualRows(first, are_one), 0)
+    own = np.arange(n_records)
+    is_shared = (first_of_id != own) & (first == own)
+    return _EqualRecords(EqualRows(first, are_copies=True), int(is_shared.sum()))
 
 
-def _notices_of_equal(equal: EqualRows, shared: int) -> Iterator[Message]:
-    """What a reader is told of equal records, and of ``shared`` ones that share an id."""
-    copies = copies_notice(equal, are_predicted=True)
+def _mixed_in_by_seed(
+    hashes: NDArray[np.uint64], codes: Codes, layout: PredictionLayout
+) -> NDArray[np.uint64]:
+    """Mix what a column of predictions says of each record at every seed into the records' hashes.
+
+    Args:
+        hashes: Of the records, ``[n]``.
+        codes: The column, of all N rows.
+        layout: Which seed and record each row is.
+    """
+    mixed = hashes.copy()
+    for seed in range(len(layout.names)):
+        rows = np.flatnonzero(layout.seed == seed)
+        records = layout.record[rows]
+        mixed[records] = mixed_in(mixed[records], codes.codes[rows])
+    return mixed
+
+
+def _equality_notices(equal: _EqualRecords) -> Iterator[Message]:
+    """Notices of equal records, and of records that share an id only."""
+    copies = copies_notice(equal.rows, are_predicted=True)
     if copies is not None:
         yield copies
-    if shared:
-        yield SharedIds(shared)
+    if equal.n_shared_ids:
+        yield SharedIds(equal.n_shared_ids)
 
 
-def _predicted_in(
-    table: pa.Table, named: Sequence[str], config: AuditConfig
-) -> list[Sequence[str]]:
-    """The columns of each model's predictions, by what an option names: one, or one of each class.
+def _prediction_columns(
+    table: pa.Table, model_names: Sequence[str], config: AuditConfig
+) -> list[list[str]]:
+    """The columns of each model's predictions.
+
+    Args:
+        table: All rows.
+        model_names: What options name for each model: a column, or several separated by commas.
+        config: Names the label.
 
     Raises:
         ConfigError: One is the label, or a model is its own baseline. DataError: There is none.
     """
-    predicted_in: list[Sequence[str]] = []
-    for name in named:
+    columns_of_models: list[list[str]] = []
+    for name in model_names:
+        # A column's own name may hold commas.
         columns = [name]
-        if name not in table.column_names:  # then it names one column of each class
+        if name not in table.column_names:
             columns = [part.strip() for part in name.split(",")]
-        if columns in predicted_in:
-            raise ConfigError(f"prediction column {quoted(named[0])} is its own baseline")
-        predicted_in.append(columns)
-    for column in (column for columns in predicted_in for column in columns):
+        if columns in columns_of_models:
+            raise ConfigError(f"prediction column {quoted(model_names[0])} is its own baseline")
+        columns_of_models.append(columns)
+    for column in (column for columns in columns_of_models for column in columns):
         if column == config.label:
             raise ConfigError(f"{quoted(column)} is what was true, and is given as a prediction")
         if column not in table.column_names:
@@ -388,12 +456,12 @@ def _predicted_in(
                 f"prediction column {quoted(column)} is not in {config.data.name}",
                 nearest(column, table.column_names),
             )
-    return predicted_in
+    return columns_of_models
 
 
 def _read_predictions(
     table: pa.Table, columns: Sequence[str], label: LabelColumn, classes: Sequence[str]
-) -> tuple[NDArray[np.float64], bool]:
+) -> _ModelPredictions:
     """Read one model's predictions, as classes or as probabilities.
 
     Args:
@@ -403,24 +471,13 @@ def _read_predictions(
         label: The true label, whose classes they predict.
         classes: As of :func:`load_scored`.
 
-    Returns:
-        Probabilities ``[N, Y]`` in float64, NaN where missing; and whether the column held classes,
-        of which each became a probability of 1.
-
     Raises:
         DataError: The columns hold neither.
     """
     if len(columns) == 1:
-        levels = encode_levels(table.column(columns[0]))
-        # A column of many values holds no classes; looking each of them up would take a while.
-        few = levels.names[: _SPELLINGS * len(label.classes) + 1]
-        predicted = [same_class(level, label.classes) for level in few]
-        # A row of 0 and 1 for each level; the last, which a missing value's -1 reads, stays NaN.
-        certain = np.full((len(few) + 1, len(label.classes)), np.nan)
-        for code, place in enumerate(predicted):
-            certain[code] = np.arange(len(label.classes)) == place
-        if None not in predicted:
-            return certain[levels.codes], True
+        certain = _certain_probabilities(table.column(columns[0]), label.classes)
+        if certain is not None:
+            return _ModelPredictions(columns, certain, are_classes=True)
     for column in columns:
         if kind_of(table.column(column).type) != "number":
             raise DataError(
@@ -429,7 +486,7 @@ def _read_predictions(
             )
     values = np.stack([numeric_values(table.column(column)) for column in columns], axis=1)
     if len(columns) == 1 and len(label.classes) == 2:
-        values = np.concatenate([1 - values, values], axis=1)
+        values = np.concatenate([1 - values, values], axis=1)  # of the second class
         if probable_class(columns[0], label, classes) == 0:
             values = values[:, ::-1]
     else:
@@ -440,7 +497,26 @@ def _read_predictions(
             f"{listed(columns)} holds neither classes of the label nor probabilities: they are "
             "negative or do not add up to 1"
         )
-    return values, False
+    return _ModelPredictions(columns, values, are_classes=False)
+
+
+def _certain_probabilities(column: pa.ChunkedArray, classes: Sequence[str]) -> Float64 | None:
+    """Probabilities ``[N, Y]`` of 1 for the class that each row of a column names, else 0.
+
+    Rows without a value are NaN. None where some value of the column spells no class.
+    """
+    levels = encode_levels(column)
+    # So many values are probabilities; to hold each against all classes would take a while.
+    if len(levels.names) > _SPELLINGS * len(classes):
+        return None
+    # A row of 0 and 1 for each level; the last, which a missing value's -1 reads, stays NaN.
+    of_levels = np.full((len(levels.names) + 1, len(classes)), np.nan)
+    for level, name in enumerate(levels.names):
+        named = same_class(name, classes)
+        if named is None:
+            return None
+        of_levels[level] = np.arange(len(classes)) == named
+    return of_levels[levels.codes]
 
 
 def probable_class(column: str, label: LabelColumn, given: Sequence[str] = ()) -> int | None:
@@ -449,6 +525,11 @@ def probable_class(column: str, label: LabelColumn, given: Sequence[str] = ()) -
     The one that was given; else the class that the column's name ends in, as ``p_bad``; else the
     positive class. A class that is a number is not looked for: ``guess_0`` may be the first of
     several columns.
+
+    Args:
+        column: Name of the column.
+        label: The label, of two classes.
+        given: The classes of ``--classes``; empty: the name decides.
 
     Raises:
         ConfigError: What was given is not one of the classes.
@@ -466,41 +547,24 @@ def probable_class(column: str, label: LabelColumn, given: Sequence[str] = ()) -
     return label.positive if named is None else named
 
 
-def _read_by_name(columns: Sequence[str], label: LabelColumn) -> Message | None:
-    """What the names of columns decided of their probabilities; None where their places say it too.
+def _name_notices(model: _ModelPredictions, label: LabelColumn) -> Iterator[Message]:
+    """A notice where names of columns of probabilities decided which class each is about.
 
-    Without names a single column would be the positive class's, several those of the sorted
-    classes.
+    None where their order says the same: a single column would be the positive class's, several
+    would be those of the sorted classes.
     """
+    columns, classes = model.columns, label.classes
+    if model.are_classes:
+        return
     if len(columns) == 1:
-        place = probable_class(columns[0], label)
-        if place is None or place == label.positive:
-            return None
-        return ProbabilityOf(tuple(columns), (label.classes[place],))
-    order = class_columns(columns, label.classes)
-    if order == sorted(order):
-        return None
-    of_columns = [label.classes[order.index(place)] for place in range(len(order))]
-    return ProbabilityOf(tuple(columns), tuple(of_columns))
-
-
-def _by_seed(
-    model: str, values: NDArray[np.float64], places: Sequence[Int64], layout: PredictionLayout
-) -> tuple[Float32, ...]:
-    """A model's predictions of the records that are used, ``[n, Y]`` for each seed.
-
-    Args:
-        model: Its columns, for an error.
-        values: Of all rows of the table, ``[N, Y]``.
-        places: Rows of each seed, in the order of the records.
-        layout: Which seed each row is.
-
-    Raises:
-        DataError: Two seeds are equal in every prediction.
-    """
-    of_seeds = tuple(values[place].astype(np.float32) for place in places)
-    _refuse_equal_seeds(model, of_seeds, layout)
-    return of_seeds
+        named = probable_class(columns[0], label)
+        if named is not None and named != label.positive:
+            yield ProbabilityOf(tuple(columns), (classes[named],))
+        return
+    column_of_class = class_columns(columns, classes)
+    if column_of_class != sorted(column_of_class):
+        of_columns = [classes[column_of_class.index(k)] for k in range(len(columns))]
+        yield ProbabilityOf(tuple(columns), tuple(of_columns))
 
 
 def _default_seed_column(table: pa.Table, used: Collection[str]) -> str | None:
@@ -508,7 +572,7 @@ def _default_seed_column(table: pa.Table, used: Collection[str]) -> str | None:
     return SEED_COLUMN if SEED_COLUMN in table.column_names and SEED_COLUMN not in used else None
 
 
-def _lay_out(
+def _find_layout(
     table: pa.Table, fixed: Sequence[str], seed_column: str | None, row_column: str | None
 ) -> PredictionLayout:
     """Find which seed and which record each row is; a table without seeds is one seed.
@@ -534,16 +598,17 @@ def _lay_out(
         rows = np.arange(table.num_rows, dtype=np.int64)
         return PredictionLayout(np.zeros(len(rows), np.int64), rows, rows, ("",))
     seeds = _complete_levels(table, seed_column)
+    # What identifies each row's record at all seeds: its id, or its place within its seed.
     if row_column is not None:
-        names_of_rows = _complete_levels(table, row_column).codes
+        ids = _complete_levels(table, row_column).codes
     else:
-        names_of_rows = _places_within_seeds(seeds.codes)
+        ids = _places_within_seeds(seeds.codes)
     # A record at a seed as one number, which may occur once.
-    cells = np.unique(names_of_rows * len(seeds.names) + seeds.codes)
+    cells = np.unique(ids * len(seeds.names) + seeds.codes)
     if len(cells) < table.num_rows:
         twice = numbered(table.num_rows - len(cells), "row")
         raise DataError(f"{twice} of {row_column} stand twice in a seed")
-    _, first, record = np.unique(names_of_rows, return_index=True, return_inverse=True)
+    _, first, record = np.unique(ids, return_index=True, return_inverse=True)
     layout = PredictionLayout(
         seeds.codes, record.astype(np.int64), first.astype(np.int64), seeds.names
     )
@@ -554,11 +619,11 @@ def _lay_out(
 
 
 def _places_within_seeds(seeds: Int64) -> Int64:
-    """Each row's place among the rows of its seed, ``[n]``, from 0; ``seeds``: each row's seed."""
-    order = np.argsort(seeds, kind="stable")
-    starts = np.searchsorted(seeds[order], seeds)
-    places = np.empty_like(order)
-    places[order] = np.arange(len(order)) - starts[order]
+    """Each row's place among the rows of its seed, ``[N]``, from 0; ``seeds``: each row's seed."""
+    by_seed = np.argsort(seeds, kind="stable")
+    first_of_seed = np.searchsorted(seeds[by_seed], seeds)  # of each row's seed, in that order
+    places = np.empty_like(by_seed)
+    places[by_seed] = np.arange(len(by_seed)) - first_of_seed[by_seed]
     return places
 
 
@@ -570,11 +635,12 @@ def _refuse_differing(table: pa.Table, fixed: Sequence[str], layout: PredictionL
     """
     for column in fixed:
         codes = encode_levels(table.column(column)).codes
-        odd = np.flatnonzero(codes != codes[layout.first][layout.record])
-        if len(odd):
+        of_first_rows = codes[layout.first][layout.record]  # what each row's record has first
+        differing = np.flatnonzero(codes != of_first_rows)
+        if len(differing):
             raise DataError(
-                f"{quoted(column)} differs between seeds in {numbered(len(odd), 'row')}, first "
-                f"in seed {layout.names[int(layout.seed[odd[0]])]}",
+                f"{quoted(column)} differs between seeds in {numbered(len(differing), 'row')}, "
+                f"first in seed {layout.names[int(layout.seed[differing[0]])]}",
                 _SAME_ROWS,
             )
 

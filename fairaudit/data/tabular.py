@@ -5,6 +5,7 @@ Columns checked, groups and label coded, unusable rows counted and gone.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +22,15 @@ from fairaudit.data.column_types import (
 )
 from fairaudit.data.copies import copies_notice
 from fairaudit.data.dataset import SPLIT, Dataset, Grouping, Int64, columns_of, image_columns
-from fairaudit.data.declared_columns import declaration_notices, lay_over, refuse_no_numbers
+from fairaudit.data.declared_columns import (
+    DeclaredValues,
+    declaration_notices,
+    read_declared,
+    refuse_no_numbers,
+)
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
+from fairaudit.data.leaks import coded_sample, leak_warnings
 from fairaudit.data.reading.images import ImageOptions
 from fairaudit.data.reading.open import open_data
 from fairaudit.data.reading.pixels import looks_like_pixels
@@ -32,7 +39,7 @@ from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.reading.text_columns import OddColumn, find_types
 from fairaudit.data.reading.values import ValueRules
 from fairaudit.data.reading.vectors import SHORTEST, holds_numbers
-from fairaudit.data.usable import Chosen, choose_rows, leaks, sampled
+from fairaudit.data.usable import UsedData, choose_rows
 from fairaudit.errors import ConfigError, DataError
 from fairaudit.messages.base import Message
 from fairaudit.messages.data import ColumnsDropped, PixelsAsNumbers, RowsDropped, UnsupportedColumns
@@ -56,17 +63,19 @@ class CheckedTable:
         digest: sha256 of their content.
         table: Columns in plain types; those of ``contrast`` hold a value and ``not`` that value.
         as_declared: Declared column -> its values as the declaration reads them, each by itself.
-        unlike: Declared column -> indices of the rows whose value was not a declared one.
-        dropped: column -> reason.
+        misfits: Declared column -> indices of the rows whose value was not a declared one; columns
+            without such rows are not there.
+        dropped: Column that is not in ``table`` -> why.
         notices: What reading it showed.
-        odd: Columns that no model should be given as they are.
+        odd: Columns of the table that are neither numbers nor categories as they stand: they are
+            refused if they become features.
     """
 
     source: DataSource
     digest: str
     table: pa.Table
     as_declared: dict[str, pa.ChunkedArray]
-    unlike: dict[str, Int64]
+    misfits: dict[str, Int64]
     dropped: dict[str, str]
     notices: tuple[Message, ...]
     odd: tuple[OddColumn, ...] = ()
@@ -82,6 +91,22 @@ def load_dataset(config: AuditConfig) -> Dataset:
     return make_dataset(read_checked(config), config)
 
 
+class _ColumnsToRead(NamedTuple):
+    """How each column of a file is read.
+
+    Args:
+        inferred: Columns of which all values together decide the type, in the file's order.
+        declared: Features that are read value by value, as they are declared, in that order.
+        dropped: Columns that are not read -> why.
+        unsupported: Those of ``dropped`` whose type holds neither numbers nor text.
+    """
+
+    inferred: tuple[str, ...]
+    declared: tuple[str, ...]
+    dropped: dict[str, str]
+    unsupported: tuple[str, ...]
+
+
 def read_checked(config: AuditConfig) -> CheckedTable:
     """Read the file's columns, but those dropped by option, in plain types.
 
@@ -95,79 +120,101 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     names = list(source.schema.names)
     _check_names(names, config)
     named = [n for n in (*config.group, config.label, config.split_column) if n is not None]
-    # A dropped column that has another part, as a group, is read all the same and is no feature.
-    dropped = {n: BY_OPTION for n in config.drop if n not in named and n not in config.contrast}
-    # The values of these are read by what is declared of them, and not by a type of all rows.
-    other_parts = {*named, *dropped, *config.contrast}
-    own = {n: None for n in config.declared if n not in other_parts}
-    if source.image in own:
-        kind = config.declared[source.image].kind
-        raise DataError(f"column {quoted(source.image)} is declared a {kind} and holds images")
-    odd = []
-    for field in source.schema:
-        is_guess = field.name in own and source.format == "csv"
-        is_feature = field.name not in dropped and field.name != source.image
-        if is_feature and not is_guess and kind_of(field.type) in ("unsupported", "image"):
-            odd.append(field.name)
-    dropped |= dict.fromkeys(odd, UNSUPPORTED)
-    columns = [n for n in names if n not in dropped]
-    if not columns:
-        raise DataError(f"no column of {config.data.name} can be used")
+    to_read = _columns_to_read(source, config, named)
     rules = value_rules(config, names)
-    by_rows = [n for n in columns if n not in own]
-    read, notices = _read(source, by_rows, rules, named)
-    typed_columns = find_types(read, rules, is_untyped=source.is_untyped, by_name=named)
-    table, unreadable, notes = plain_table(typed_columns.table)
-    # Types that values have decided: dates, of which some rows are marked as missing.
-    dated = [field.name for field in table.schema if kind_of(field.type) == "unsupported"]
-    table = table.drop_columns(dated)
-    dropped |= dict.fromkeys(dated, UNSUPPORTED)
-    odd += dated
-    notices += (*typed_columns.notices, *notes)
-    odd += unreadable
-    notices += tuple(_form_notices(source, odd, unreadable))
+    raw, notices = _read_columns(source, to_read.inferred, rules, named)
+    typed = find_types(raw, rules, is_untyped=source.is_untyped, by_name=named)
+    table, unreadable, infinities = plain_table(typed.table)
+    # Text that is dates throughout becomes dates only where all values are looked at.
+    dates = [field.name for field in table.schema if kind_of(field.type) == "unsupported"]
+    table = table.drop_columns(dates)
+    unsupported = [*to_read.unsupported, *dates, *unreadable]
     for name in named:
-        if name in odd or name == source.image:
+        if name in unsupported or name == source.image:
             raise DataError(f"column {quoted(name)} holds neither numbers nor text")
     table = _contrasted(table, config.contrast)
     _check_zero(table, config)
-    readable = set(columns)
-    declared = {n: column for n, column in config.declared.items() if n in readable}
-    as_declared, unlike = _declared_values(source, table, declared, config.contrast, rules)
-    typed = columns_of(table)
-    in_order = {}
-    for name in columns:
-        if name in own:
-            in_order[name] = as_declared[name]
-        elif name in typed:
-            in_order[name] = typed[name]
+    kept = {*to_read.inferred, *to_read.declared}
+    declared = {n: column for n, column in config.declared.items() if n in kept}
+    as_declared = _declared_values(source, table, declared, config.contrast, rules)
+    inferred = columns_of(table)
+    columns = {}
+    for name in names:
+        if name in to_read.declared:
+            columns[name] = as_declared.values[name]
+        elif name in inferred:
+            columns[name] = inferred[name]
     return CheckedTable(
         source=source,
         digest=source.digest(),
-        table=pa.table(in_order),
-        as_declared=as_declared,
-        unlike=unlike,
-        dropped=dropped | unreadable,
-        notices=notices,
-        odd=typed_columns.odd,
+        table=pa.table(columns),
+        as_declared=as_declared.values,
+        misfits=as_declared.misfits,
+        dropped=to_read.dropped | dict.fromkeys(dates, UNSUPPORTED) | unreadable,
+        notices=(
+            *notices,
+            *typed.notices,
+            *infinities,
+            *_type_notices(source, unsupported, unreadable),
+        ),
+        odd=typed.odd,
     )
 
 
-def _form_notices(
-    source: DataSource, odd: Sequence[str], unreadable: Mapping[str, str]
-) -> Iterator[Message]:
-    """Notices of columns that are left out, and of some that may be pixels.
+def _columns_to_read(
+    source: DataSource, config: AuditConfig, named: Sequence[str]
+) -> _ColumnsToRead:
+    """Decide how each column of the file is read, by its name and type alone.
 
     Args:
         source: The data.
-        odd: Columns that hold neither numbers nor text.
+        config: The options.
+        named: Columns that the options name as groups, label or split.
+
+    Raises:
+        DataError: The images are declared to be something else, or no column is left.
+    """
+    # A dropped column that has another part, as a group, is read all the same and is no feature.
+    dropped = {n: BY_OPTION for n in config.drop if n not in named and n not in config.contrast}
+    # Groups, label, split and two-valued columns are needed as they are, whatever is declared.
+    undeclarable = {*named, *dropped, *config.contrast}
+    declared = {n for n in config.declared if n not in undeclarable}
+    if source.image in declared:
+        kind = config.declared[source.image].kind
+        raise DataError(f"column {quoted(source.image)} is declared a {kind} and holds images")
+    unsupported = []
+    for field in source.schema:
+        is_guess = field.name in declared and source.format == "csv"  # its values are text
+        is_feature = field.name not in dropped and field.name != source.image
+        if is_feature and not is_guess and kind_of(field.type) in ("unsupported", "image"):
+            unsupported.append(field.name)
+    dropped |= dict.fromkeys(unsupported, UNSUPPORTED)
+    columns = [n for n in source.schema.names if n not in dropped]
+    if not columns:
+        raise DataError(f"no column of {config.data.name} can be used")
+    return _ColumnsToRead(
+        inferred=tuple(n for n in columns if n not in declared),
+        declared=tuple(n for n in columns if n in declared),
+        dropped=dropped,
+        unsupported=tuple(unsupported),
+    )
+
+
+def _type_notices(
+    source: DataSource, unsupported: Sequence[str], unreadable: Mapping[str, str]
+) -> Iterator[Message]:
+    """Notices of columns that hold neither numbers nor text, and of some that may be pixels.
+
+    Args:
+        source: The data.
+        unsupported: Columns that are left out since they hold neither.
         unreadable: Those of them whose values showed it -> why.
     """
-    if odd:
+    if unsupported:
         types = {field.name: field.type for field in source.schema}
-        has_lists = any(name in types and holds_numbers(types[name]) for name in odd)
+        has_lists = any(name in types and holds_numbers(types[name]) for name in unsupported)
         yield UnsupportedColumns(
-            tuple(odd),
+            tuple(unsupported),
             list_length=SHORTEST if has_lists else None,
             are_bytes=NOT_TEXT in unreadable.values(),
         )
@@ -187,32 +234,40 @@ def value_rules(config: AuditConfig, names: Sequence[str]) -> ValueRules:
     return ValueRules.of(config.missing_values, config.number_format, names, declared)
 
 
-def _read(
-    source: DataSource, columns: Sequence[str], rules: ValueRules, by_name: Sequence[str]
+def _read_columns(
+    source: DataSource, columns: Sequence[str], rules: ValueRules, named: Sequence[str]
 ) -> tuple[pa.Table, tuple[Message, ...]]:
-    """The columns in that order; as text those of which a rule, not their values, says what is one.
+    """The columns in that order, before their types are settled; and notices of reading them.
+
+    In a file without types (CSV) Arrow guesses the type of each column. It must not guess where an
+    option says how numbers are written: it would read ``1.234`` as a fraction, where a decimal
+    comma makes it 1,234. So those columns are read as text.
 
     Args:
         source: The data.
         columns: Their names.
         rules: What options say of values.
-        by_name: Columns of groups and labels, which only a rule of their own is about.
+        named: Groups, label and split, which only a format for that column is about.
     """
-    texts: dict[str, None] = {}
+    as_text: dict[str, None] = {}  # a set that keeps the order
     for name in columns if source.is_untyped else ():
-        written = rules.formats.get(name) if name in by_name else rules.format_of(name)
-        if written in ("comma", "text") and name != source.image:
-            texts[name] = None
-    typed = [name for name in columns if name not in texts]
-    read, notices = source.read(typed) if typed else (pa.table({}), ())
-    if not texts:
-        return read, notices
-    parts = columns_of(read) | columns_of(source.stored(list(texts)).table)
-    return pa.table({name: parts[name] for name in columns}), notices
+        number_format = rules.formats.get(name) if name in named else rules.format_of(name)
+        if number_format in ("comma", "text") and name != source.image:
+            as_text[name] = None
+    guessed = [name for name in columns if name not in as_text]
+    table, notices = source.read(guessed) if guessed else (pa.table({}), ())
+    if not as_text:
+        return table, notices
+    read = columns_of(table) | columns_of(source.stored(list(as_text)).table)
+    return pa.table({name: read[name] for name in columns}), notices
 
 
 def _contrasted(table: pa.Table, contrast: Mapping[str, str]) -> pa.Table:
-    """The table with ``value`` and ``not value`` in each column of ``contrast``, column -> value.
+    """The table with two texts in each column of ``contrast``: its value, and ``not`` that value.
+
+    Args:
+        table: All columns in plain types.
+        contrast: Column -> the value that is set against all others.
 
     Raises:
         DataError: The value is none of the column's.
@@ -226,6 +281,7 @@ def _contrasted(table: pa.Table, contrast: Mapping[str, str]) -> pa.Table:
             )
         is_value = pa.array(levels.codes == levels.names.index(value), mask=levels.codes < 0)
         texts = pa.array([f"not {value}", value], pa.large_string())
+        # False and true as 0 and 1 are the indices of the two texts; null stays null.
         column = pa.chunked_array([texts.take(is_value.cast(pa.int8()))])
         table = table.set_column(table.column_names.index(name), name, column)
     return table
@@ -266,12 +322,15 @@ def _declared_values(
     declared: Mapping[str, DeclaredColumn],
     contrast: Collection[str],
     rules: ValueRules,
-) -> tuple[dict[str, pa.ChunkedArray], dict[str, Int64]]:
-    """What the declared columns hold, as of :func:`lay_over`.
+) -> DeclaredValues:
+    """The values of the declared columns, each read by itself as its declaration says.
+
+    A column of ``contrast`` is read from the table in which it has two values already, every other
+    one from the file as it stands there.
 
     Args:
         source: The data.
-        contrasted: Holds the columns of ``contrast`` as it makes them.
+        contrasted: The table as :func:`_contrasted` returns it.
         declared: Column -> its declaration.
         contrast: Names of the columns that ``contrast`` changed.
         rules: What options say of values.
@@ -279,77 +338,99 @@ def _declared_values(
     Raises:
         DataError: A column that is declared a number holds none.
     """
-    as_declared: dict[str, pa.ChunkedArray] = {}
-    unlike: dict[str, Int64] = {}
-    changed = {n: column for n, column in declared.items() if n in contrast}
-    others = {n: column for n, column in declared.items() if n not in contrast}
-    for columns in filter(None, (changed, others)):
-        if columns is changed:
-            stored = StoredColumns(contrasted)
-        else:
-            stored = replace(source.stored(list(others)), rules=rules)
-        values, rows = lay_over(stored, columns)
-        refuse_no_numbers(stored, values)
-        as_declared |= values
-        unlike |= rows
-    return as_declared, unlike
+    of_table = {n: column for n, column in declared.items() if n in contrast}
+    of_file = {n: column for n, column in declared.items() if n not in contrast}
+    read = DeclaredValues({}, {})
+    if of_table:
+        read = _read_and_check(StoredColumns(contrasted), of_table)
+    if of_file:
+        stored = replace(source.stored(list(of_file)), rules=rules)
+        others = _read_and_check(stored, of_file)
+        read = DeclaredValues(read.values | others.values, read.misfits | others.misfits)
+    return read
+
+
+def _read_and_check(
+    stored: StoredColumns, declared: Mapping[str, DeclaredColumn]
+) -> DeclaredValues:
+    """Declared columns, read; DataError where one is declared a number and holds none."""
+    read = read_declared(stored, declared)
+    refuse_no_numbers(stored, read.values)
+    return read
 
 
 def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
-    """Make the dataset: find label, groups and features, and leave out rows that cannot be used.
+    """Make the dataset of an audit from a table that was read.
+
+    The label becomes classes and group columns become groupings; the other columns are features.
+    Of the N rows that were read the n that can be used stay, in their order; the others are
+    counted with the reason.
 
     Raises: as :func:`load_dataset`.
     """
-    roles = _find_roles(checked, config)
+    roles = _find_roles(checked, config)  # of all N rows
     rows = _choose_rows(roles, checked, config)
-    groupings = tuple(restrict(grouping, rows.used) for grouping in roles.groupings)
-    named_pairs(config.compare, groupings)  # a name that is no group is refused before training
-    in_use = _classes_in_use(roles, rows.used)
-    columns_left_out = {**checked.dropped, **roles.no_features, **rows.reasons}
-    unlike = _undeclared_values(roles, checked, rows.used)
-    notices = (
-        *checked.notices,
-        *roles.notices,
-        *_row_notices(rows, columns_left_out),
-        *leaks(sampled(roles.features, rows), roles.choice.column, in_use.codes, groupings),
-        *declaration_notices(
-            rows.columns, roles.declared, unlike, asked=config.columns is not None
-        ),
-    )
+    used = rows.used
+    groupings = tuple(restrict(grouping, used) for grouping in roles.groupings)
+    named_pairs(config.compare, groupings)  # refuses a pair that is not there, before training
+    in_use = _classes_in_use(roles, used)
+    dropped_columns = {**checked.dropped, **roles.no_features, **rows.reasons}
     return Dataset(
+        # The file
         name=config.data.name,
         format=checked.source.format,
         digest=checked.digest,
-        features=_taken(roles.features.select(list(rows.columns)), rows.used),
-        labels=in_use.codes,
-        classes=in_use.names,
-        label=roles.choice.column,
-        label_origin=roles.choice.origin,
-        positive=_index_in_use(in_use.names, roles.label, roles.label.positive),
-        favourable=_index_in_use(in_use.names, roles.label, roles.label.favourable),
-        favourable_origin=roles.label.favourable_origin,
-        groupings=groupings,
-        split=None if roles.split is None else roles.split[rows.used],
         rows_read=checked.table.num_rows,
         columns_read=len(checked.source.schema.names),
+        # Features of the n rows
+        features=_on_rows(roles.features.select(list(rows.columns)), used),
+        declared=roles.declared,
+        dropped_columns=dropped_columns,
+        # The label
+        label=roles.choice.column,
+        label_origin=roles.choice.origin,
+        labels=in_use.codes,
+        classes=in_use.names,
+        positive=_index_in_use(roles.label.positive, roles.label.classes, in_use.names),
+        favourable=_index_in_use(roles.label.favourable, roles.label.classes, in_use.names),
+        favourable_origin=roles.label.favourable_origin,
+        # Groups and sides of the n rows, and rows that are left out
+        groupings=groupings,
+        split=None if roles.split is None else roles.split[used],
         dropped_rows=rows.dropped,
         missing=rows.missing,
-        dropped_columns=columns_left_out,
+        # Equal rows; without copies every row is a record of its own
         duplicate_rows=int(rows.equal.repeated.sum()),
         duplicate_of=rows.equal.first,
         records=rows.equal.first if rows.equal.are_copies else None,
-        notices=notices,
-        declared=roles.declared,
+        notices=(
+            *checked.notices,
+            *roles.notices,
+            *_row_notices(rows, dropped_columns),
+            *leak_warnings(
+                coded_sample(roles.features, rows.columns, used),
+                roles.choice.column,
+                in_use.codes,
+                groupings,
+            ),
+            *declaration_notices(
+                rows.columns,
+                roles.declared,
+                _misfit_counts(roles, checked, used),
+                asked=config.columns is not None,
+            ),
+        ),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _ColumnRoles:
-    """What each column of a table is to an audit; all values are of all N rows.
+    """What each column of a table is to an audit. Arrays and tables have all N rows.
 
     Args:
-        choice, label: The label column, and its classes.
-        groupings: The groups.
+        choice: Which column is the label, and who says so.
+        label: Its classes.
+        groupings: The groups, one grouping for each group column and then any intersection.
         split: Side of each row, ``[N]``; None where no column says it.
         features: Columns that may be features, declared ones as they are declared.
         declared: Those of them that are declared -> the declaration.
@@ -400,10 +481,11 @@ def _find_roles(checked: CheckedTable, config: AuditConfig) -> _ColumnRoles:
     )
 
 
-def _choose_rows(roles: _ColumnRoles, checked: CheckedTable, config: AuditConfig) -> Chosen:
+def _choose_rows(roles: _ColumnRoles, checked: CheckedTable, config: AuditConfig) -> UsedData:
     """The rows and features that are used, as :func:`choose_rows` chooses them.
 
-    In data as they were published, or split by somebody else, equal rows are people.
+    Equal rows of a preset's data, or of data with a given split, always count as different people:
+    copies would be put on one side of the split, and published splits must stay as they are.
     """
     rows = choose_rows(
         roles.features, roles.label, roles.groupings, config, roles.only_groups, checked.odd
@@ -427,18 +509,18 @@ def _classes_in_use(roles: _ColumnRoles, used: Int64) -> Levels:
     return in_use
 
 
-def _undeclared_values(roles: _ColumnRoles, checked: CheckedTable, used: Int64) -> dict[str, int]:
+def _misfit_counts(roles: _ColumnRoles, checked: CheckedTable, used: Int64) -> dict[str, int]:
     """Declared feature -> how many of its values in used rows are not as declared; no zeros."""
     counts = {}
     for name in roles.declared:
-        unlike = np.intersect1d(checked.unlike.get(name, ()), used, assume_unique=True)
-        if len(unlike):
-            counts[name] = len(unlike)
+        rows = np.intersect1d(checked.misfits.get(name, ()), used, assume_unique=True)
+        if len(rows):
+            counts[name] = len(rows)
     return counts
 
 
-def _taken(table: pa.Table, used: Int64) -> pa.Table:
-    """The rows that are used; the table itself where all are, since images are large."""
+def _on_rows(table: pa.Table, used: Int64) -> pa.Table:
+    """The rows that are used; the table itself, uncopied, where all are, since images are large."""
     return table.take(pa.array(used)) if len(used) < table.num_rows else table
 
 
@@ -474,11 +556,16 @@ def _check_names(names: Sequence[str], config: AuditConfig) -> None:
 def _read_split(table: pa.Table, column: str | None) -> Int64 | None:
     """Which side of a given split each row is on, ``[N]``: 0 train, 1 test.
 
-    None without a column of that (``--split-column``).
+    Args:
+        table: All rows.
+        column: That of ``--split-column``; None: no split is given, and None is returned.
+
+    Raises:
+        DataError: A row has no value or another one than train and test, or all are on one side.
     """
     if column is None:
         return None
-    levels, name = encode_levels(table.column(column)), quoted(column)
+    name, levels = quoted(column), encode_levels(table.column(column))
     if np.any(levels.codes < 0):
         raise DataError(f"split column {name} is missing in some rows")
     words = [level.strip().casefold() for level in levels.names]
@@ -498,7 +585,13 @@ def _feature_names(
 ) -> tuple[list[str], dict[str, str]]:
     """Names of the columns that may be features; and column -> why it is none.
 
-    Reasons leave out the label, the split and groups, whose part is known.
+    The label, the split and group columns are in neither, as the user named them.
+
+    Args:
+        table: All readable columns.
+        choice: Which column is the label.
+        config: The options.
+        sides: The column that the names of files made (``train``, ``test``); None: there is none.
     """
     not_features = {choice.column, config.split_column}
     not_features |= set() if config.group_as_feature else set(config.group)
@@ -523,24 +616,29 @@ def _feature_names(
     return features, reasons
 
 
-def _index_in_use(classes: tuple[str, ...], label: LabelColumn, of_label: int | None) -> int | None:
-    """New index of a class of the label once classes without a usable row are gone.
+def _index_in_use(index: int | None, classes: Sequence[str], in_use: Sequence[str]) -> int | None:
+    """New index of a class once the classes without a usable row are gone.
 
     Args:
-        classes: Names of the classes that are left.
-        label: The label over all rows.
-        of_label: Index of the class there, or None.
+        index: Its index in ``classes``; None where there is no such class.
+        classes: Names of all classes of the label.
+        in_use: Names of the classes that some usable row has.
 
     Returns:
-        Its index in ``classes``; None where there was none or it is gone.
+        Its index in ``in_use``; None where there was none, or no usable row has it.
     """
-    if of_label is None or label.classes[of_label] not in classes:
+    if index is None or classes[index] not in in_use:
         return None
-    return classes.index(label.classes[of_label])
+    return in_use.index(classes[index])
 
 
-def _row_notices(rows: Chosen, reasons: dict[str, str]) -> Sequence[Message]:
-    """Notices of rows and columns left out, with the reason, and of duplicate rows."""
+def _row_notices(rows: UsedData, reasons: Mapping[str, str]) -> Sequence[Message]:
+    """Notices of rows and columns left out, with the reason, and of duplicate rows.
+
+    Args:
+        rows: The rows that are used, and how many others are not.
+        reasons: Column that is no feature -> why.
+    """
     notices: list[Message] = []
     for reason, counts in rows.dropped.items():
         notices.append(RowsDropped(sum(counts.values()), reason))
@@ -548,6 +646,7 @@ def _row_notices(rows: Chosen, reasons: dict[str, str]) -> Sequence[Message]:
         if why in (BY_OPTION, UNSUPPORTED, NOT_TEXT):  # asked for, or said by `read_checked`
             continue
         names = [name for name, reason in reasons.items() if reason == why]
+        # Such a column may hold a split that the user has to ask for (``--split-column``).
         brings_split = why in (NO_IMAGE, OF_FILES) and SPLIT in names
         notices.append(ColumnsDropped(tuple(names), why, split=SPLIT if brings_split else ""))
     copies = copies_notice(rows.equal)

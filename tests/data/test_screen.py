@@ -5,7 +5,7 @@ import pytest
 from fairaudit.data.column_types import encode_codes
 from fairaudit.data.copies import first_alike, mixed_in
 from fairaudit.data.dataset import Grouping
-from fairaudit.data.usable import leaks
+from fairaudit.data.leaks import leak_warnings
 
 N = 2_000
 rng = np.random.default_rng(5)
@@ -17,7 +17,7 @@ NOISE = rng.normal(size=N)
 def flagged(values, labels=LABEL, groups=GROUP):
     column = encode_codes(pa.chunked_array([pa.array(values)]))
     grouping = Grouping("g", groups, ("a", "b", "c"))
-    return {n.code for n in leaks([("x", column)], "y", labels, (grouping,))}
+    return {n.code for n in leak_warnings([("x", column)], "y", labels, (grouping,))}
 
 
 LEAKS = {
@@ -40,7 +40,7 @@ HARMLESS = {
 def leak_notices(values, labels=LABEL):
     column = encode_codes(pa.chunked_array([pa.array(values)]))
     grouping = Grouping("g", GROUP, ("a", "b", "c"))
-    return [n.text for n in leaks([("x", column)], "y", labels, (grouping,))]
+    return [n.text for n in leak_warnings([("x", column)], "y", labels, (grouping,))]
 
 
 FLIPPED = np.where(np.arange(N) % 20 == 0, 1 - LABEL, LABEL)  # 5 % of errors

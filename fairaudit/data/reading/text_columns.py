@@ -1,17 +1,20 @@
 """Columns of text: which hold numbers, which texts of them are missing values, what is odd of them.
 
-A file of text gives no types, so all values of a column decide. In a column of numbers the usual
-marks, as NA, are missing values. In any other column they are texts like others: a region may be
-called NA. Options say otherwise (:class:`ValueRules`).
+A file of text gives no types, so all values of a column decide. A *mark* is a text that stands for
+a missing value. In a column of numbers the usual marks, as NA, are missing values. In any other
+column they are texts like others: a region may be called NA. Options say otherwise
+(:class:`ValueRules`). A *word* is a text that is neither a number nor a usual mark.
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from fairaudit.data.dataset import Int64, columns_of
 from fairaudit.data.reading.values import (
@@ -27,8 +30,9 @@ from fairaudit.messages.data import MarkedValue, MarksAsValues, MixedTypes, Unus
 from fairaudit.messages.names import quoted
 
 FEW_NUMBERS = 20  # a column of more distinct numbers is a measurement, whatever words it holds
-_FEW_WORDS, _MORE_WORDS = 5, 20  # among its numbers; with more it may be a list of codes
-_NUMBERS_A_WORD = 50  # from which a column may have more than few words
+# Words are exceptions in a column of numbers up to 5 of them, or one for each 50 numbers up to 20;
+# with more the column may be a list of codes.
+_FEW_WORDS, _MORE_WORDS, _NUMBERS_A_WORD = 5, 20, 50
 _SHOWN_ROWS = 2  # a word that stands in fewer rows is not shown, for it may be a person's
 _FORMATS: tuple[NumberFormat, ...] = ("point", "comma")
 _SIGNS = (("%", "percent signs"), (r"\p{Sc}|[A-Z]{3}|Rs", "signs of money"), (r"^\(", "brackets"))
@@ -36,17 +40,18 @@ _SIGNS = (("%", "percent signs"), (r"\p{Sc}|[A-Z]{3}|Rs", "signs of money"), (r"
 
 @dataclass(frozen=True, slots=True)
 class OddColumn:
-    """A column that is neither numbers nor a category as it stands.
+    """A column of text that holds numbers, but not numbers alone or not plainly written ones.
 
     Args:
         name: The column.
         what: What it holds, as "holds numbers but for 'Exempt' in 320 rows".
-        words: Texts that keep it from being numbers and are shown.
-        formats: Formats that all of its numbers have; () where they are plain.
-        is_plain: Whether all of its numbers are plain.
-        is_alone: Whether a format has to name the column, since others have decimal points where
-            it has decimal commas, or it where they have.
-        lone: How many other texts there are that are not shown.
+        words: Words in it that may be shown to the user, as ``--missing-values`` takes them: alone,
+            or as ``COL=WORD`` where another column holds the word as a value.
+        formats: Formats that all of its numbers have; () where they share none.
+        is_plain: Whether all of its numbers are plain: digits with a decimal point.
+        needs_own_format: Whether ``--number-format`` has to name the column, since other columns
+            have decimal points where it has decimal commas, or the other way round.
+        unshown: How many more words there are, which are not shown.
     """
 
     name: str
@@ -54,8 +59,8 @@ class OddColumn:
     words: tuple[str, ...] = ()
     formats: tuple[NumberFormat, ...] = ()
     is_plain: bool = True
-    is_alone: bool = False
-    lone: int = 0
+    needs_own_format: bool = False
+    unshown: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,29 +86,34 @@ class _Texts:
         name: The column.
         codes: Index of each row's value, ``[N]``; ``len(values)`` where it is missing.
         values: The distinct values as they stand, large_string.
-        marked: Whether some value is said to be a missing one.
+        given_marks: The marks of options that occur in the column; their rows are missing.
     """
 
     name: str
     codes: Int64
     values: pa.Array
-    marked: bool
+    given_marks: frozenset[str]
 
     @property
     def trimmed(self) -> pa.Array:
         """The distinct values without blanks at their ends."""
         return pc.utf8_trim_whitespace(self.values)
 
-    def rows(self) -> list[int]:
-        """How many rows have each value."""
+    @property
+    def are_usual_marks(self) -> pa.Array:
+        """Whether each distinct value is a usual mark."""
+        return pc.is_in(self.trimmed, pa.array(sorted(USUAL_MARKS), pa.large_string()))
+
+    def row_counts(self) -> list[int]:
+        """How many rows have each distinct value."""
         counts = np.bincount(self.codes, minlength=len(self.values) + 1)[:-1]
         return [int(count) for count in counts]
 
-    def read_as(self, of_values: pa.Array) -> pa.ChunkedArray:
-        """The column with another value in place of each."""
+    def with_values(self, values: pa.Array) -> pa.ChunkedArray:
+        """The column of all rows, ``[N]``, with ``values`` in the place of the distinct ones."""
         missing = self.codes == len(self.values)
         places = pa.array(self.codes, mask=missing)
-        return pa.chunked_array([of_values.take(places)], type=of_values.type)
+        return pa.chunked_array([values.take(places)], type=values.type)
 
 
 def find_types(
@@ -120,248 +130,316 @@ def find_types(
             none is odd.
     """
     odd: list[OddColumn] = []
-    kept_marks: list[MarkedValue] = []  # usual marks that columns of text hold as values
-    mixed: list[OddColumn] = []
-    words: set[str] = set()  # what columns of text hold that are not odd
-    marks_seen: set[str] = set()  # marks of options that occur
+    mixed: list[OddColumn] = []  # odd columns that are read as categories, which a notice says
+    usual_marks: list[MarkedValue] = []  # usual marks that columns of text hold as values
+    words: set[str] = set()  # values of columns of text that are not odd
+    marks_seen: set[str] = set()  # marks of options that occur in some column
     columns = columns_of(table)
     for name, column in columns.items():
         marks = rules.marks_of(name)
         if not _is_text(column.type):
-            columns[name] = _without_numbers(column, marks, marks_seen)
+            columns[name], seen = _without_marked_numbers(column, marks)
+            marks_seen |= seen
             continue
-        texts = _distinct(name, column, marks, marks_seen)
-        explicit = name in rules.formats
-        written = rules.format_of(name) if explicit or name not in by_name else None
-        typed_column = None
-        if written != "text":
-            typed_column = _as_numbers(
-                texts, written, is_untyped=is_untyped or texts.marked, is_named=explicit
-            )
-        if typed_column is not None:
-            typed_column = _without_numbers(typed_column, marks, marks_seen)
+        texts = _distinct(name, column, marks)
+        marks_seen |= texts.given_marks
+        is_named = name in rules.formats  # by an option for this very column
+        number_format = rules.format_of(name) if is_named or name not in by_name else None
+        numbers = None
+        if number_format != "text":
+            decide = is_untyped or bool(texts.given_marks)
+            numbers = _as_numbers(texts, number_format, values_decide=decide, is_named=is_named)
+        if numbers is not None:
+            columns[name], seen = _without_marked_numbers(numbers, marks)
+            marks_seen |= seen
+            continue
+        columns[name] = texts.with_values(texts.values)
+        oddness = None
+        if number_format != "text" and name not in by_name:
+            content = _content_of(texts)
+            oddness = _oddness(texts, content, number_format, is_untyped=is_untyped)
+            if oddness is not None and _is_refused(content):
+                odd.append(oddness)
+                continue
+        if oddness is None:
+            words.update(texts.trimmed.to_pylist())
         else:
-            typed_column = texts.read_as(texts.values)
-            odd_column = None
-            if name not in by_name and written != "text":
-                odd_column = _oddness(texts, written, is_untyped=is_untyped)
-            if odd_column is not None and _is_refused(texts, odd_column):
-                odd.append(odd_column)
-            else:
-                if odd_column is None:
-                    words.update(texts.trimmed.to_pylist())
-                else:
-                    mixed.append(odd_column)
-                kept_marks += _usual_marks(texts)
-        columns[name] = typed_column
-    notices: list[Message] = []
+            mixed.append(oddness)
+        usual_marks += _usual_marks(texts)
+    typed_table = pa.table(columns)
+    has_points = is_untyped and any(map(pa.types.is_floating, typed_table.schema.types))
+    return TypedColumns(
+        typed_table,
+        tuple(_with_own_options(column, words, has_points=has_points) for column in odd),
+        tuple(_type_notices(mixed, usual_marks, rules, marks_seen)),
+    )
+
+
+def _type_notices(
+    mixed: Sequence[OddColumn],
+    usual_marks: Sequence[MarkedValue],
+    rules: ValueRules,
+    marks_seen: Collection[str],
+) -> Iterator[Message]:
+    """Notices of odd columns that are categories, of usual marks as values, of marks without use.
+
+    Args:
+        mixed: Odd columns that are read as categories.
+        usual_marks: Usual marks that columns of text hold as values.
+        rules: What options say of values.
+        marks_seen: Marks of options that occur in some column.
+    """
     if mixed:
         shown = dict.fromkeys(word for column in mixed for word in column.words)
-        notices.append(MixedTypes(tuple(column.what for column in mixed), tuple(shown)))
-    if kept_marks:
-        notices.append(MarksAsValues(tuple(kept_marks)))
-    given = frozenset().union(*rules.marks.values())
-    lost = sorted(given - marks_seen)
-    if lost:
-        notices.append(UnusedMarks(tuple(lost)))
-    typed_table = pa.table(columns)
-    points = is_untyped and any(map(pa.types.is_floating, typed_table.schema.types))
-    odd_columns = []
-    for column in odd:
-        own = [f"{column.name}={word}" if word in words else word for word in column.words]
-        alone = column.is_alone or (points and "point" not in column.formats)
-        odd_columns.append(
-            replace(column, words=tuple(own), is_alone=alone and bool(column.formats))
-        )
-    return TypedColumns(typed_table, tuple(odd_columns), tuple(notices))
+        yield MixedTypes(tuple(column.what for column in mixed), tuple(shown))
+    if usual_marks:
+        yield MarksAsValues(tuple(usual_marks))
+    unused = frozenset().union(*rules.marks.values()).difference(marks_seen)
+    if unused:
+        yield UnusedMarks(tuple(sorted(unused)))
+
+
+def _with_own_options(column: OddColumn, words: Collection[str], *, has_points: bool) -> OddColumn:
+    """An odd column with options for it alone where one for all columns would change others.
+
+    Args:
+        column: The column.
+        words: Values of columns of text, which an option for all columns would make missing.
+        has_points: Whether other columns have decimal points.
+    """
+    own = [f"{column.name}={word}" if word in words else word for word in column.words]
+    is_alone = column.needs_own_format or (has_points and "point" not in column.formats)
+    return replace(column, words=tuple(own), needs_own_format=is_alone and bool(column.formats))
 
 
 def options_for(odd: Sequence[OddColumn]) -> list[tuple[str, str]]:
-    """Options, (flag, value), with which odd columns would be numbers; each once."""
-    options: dict[tuple[str, str], None] = {}
+    """Options, (flag, value), with which odd columns would be numbers; each once.
+
+    One format for all columns where they share one; else a format for each.
+    """
+    options: dict[tuple[str, str], None] = {}  # a set that keeps the order
     for column in odd:
         for word in column.words:
             options["--missing-values", word] = None
-    formatted = [column for column in odd if not column.is_plain and not column.is_alone]
-    shared = [kind for kind in _FORMATS if all(kind in column.formats for column in formatted)]
-    if formatted and shared:
+    of_all = [column for column in odd if not column.is_plain and not column.needs_own_format]
+    shared = [kind for kind in _FORMATS if all(kind in column.formats for column in of_all)]
+    if of_all and shared:
         options["--number-format", shared[0]] = None
-        formatted = []
+        of_all = []
     for column in odd:
-        if column in formatted or column.is_alone:
-            kind = next(iter(column.formats), "text")
+        if column in of_all or column.needs_own_format:
+            kind = column.formats[0] if column.formats else "text"
             options["--number-format", f"{column.name}={kind}"] = None
     return list(options)
 
 
-def _is_text(of: pa.DataType) -> bool:
+def _is_text(arrow_type: pa.DataType) -> bool:
     """Whether a type is text, or a dictionary of text."""
-    if pa.types.is_dictionary(of):
-        return _is_text(of.value_type)
+    if pa.types.is_dictionary(arrow_type):
+        return _is_text(arrow_type.value_type)
     return bool(
-        pa.types.is_string(of) or pa.types.is_large_string(of) or pa.types.is_string_view(of)
+        pa.types.is_string(arrow_type)
+        or pa.types.is_large_string(arrow_type)
+        or pa.types.is_string_view(arrow_type)
     )
 
 
-def _distinct(
-    name: str, column: pa.ChunkedArray, marks: Collection[str], marks_seen: set[str]
-) -> _Texts:
-    """The distinct values of a column of text; blank ones and ``marks`` are missing.
-
-    Marks that occur are added to ``marks_seen``.
-    """
+def _distinct(name: str, column: pa.ChunkedArray, marks: Collection[str]) -> _Texts:
+    """The distinct values of a column of text; blank ones and ``marks`` are missing."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     encoded = column.cast(pa.large_string()).combine_chunks().dictionary_encode()
     values = encoded.dictionary
     trimmed = pc.utf8_trim_whitespace(values).to_pylist()
-    present = set(trimmed) & set(marks)
-    marks_seen.update(present)
-    kept = [text != "" and text not in marks for text in trimmed]
-    place = np.full(len(values) + 1, sum(kept), np.int64)
-    place[:-1][kept] = np.arange(sum(kept))
-    codes = pc.fill_null(encoded.indices, len(values)).to_numpy(zero_copy_only=False)
-    return _Texts(name, place[codes], values.filter(pa.array(kept, pa.bool_())), bool(present))
-
-
-def _as_numbers(
-    texts: _Texts, written: NumberFormat | None, *, is_untyped: bool, is_named: bool
-) -> pa.ChunkedArray | None:
-    """The column as numbers, or moments, with null for the usual marks; None where it is text.
-
-    Args:
-        texts: The column.
-        written: The format that is given for it.
-        is_untyped: Whether its values decide what it is: the file gives no types, or some are said
-            to be missing.
-        is_named: Whether the format is given for this column by its name.
-    """
-    trimmed = texts.trimmed
-    is_mark = pc.is_in(trimmed, pa.array(sorted(USUAL_MARKS), trimmed.type))
-    others = trimmed.filter(pc.invert(is_mark))
-    if not len(others):  # with two marks it says something; with one, nothing
-        return texts.read_as(pa.nulls(len(trimmed), pa.float64())) if len(trimmed) == 1 else None
-    if written is not None:
-        signed = not pc.all(is_number(others, None)).as_py()
-        if not (is_untyped or is_named or signed) or _is_of_two(others, written):
-            return None
-        numbers = numbers_of(others, written)
-        if numbers.null_count:
-            return None
-        exact = numbers.cast(pa.int64(), safe=False)
-        if pc.all(pc.equal(exact.cast(pa.float64()), numbers)).as_py() and not is_untyped:
-            numbers = numbers.cast(pa.float64())
-    elif not is_untyped:
-        return None
-    else:
-        numbers = None
-        for kind in (pa.int64(), pa.float64(), pa.timestamp("us")):
-            try:
-                numbers = others.cast(kind)
-                break
-            except pa.ArrowInvalid:
-                continue
-        if numbers is None:
-            return None
-    places = np.cumsum(~is_mark.to_numpy(zero_copy_only=False)) - 1
-    of_values = numbers.take(pa.array(places, mask=is_mark.to_numpy(zero_copy_only=False)))
-    return texts.read_as(of_values)
-
-
-def _is_of_two(others: pa.Array, written: NumberFormat) -> bool:
-    """Whether numbers with a decimal point stand where decimal commas are said to be used."""
-    if written != "comma":
-        return False
-    not_comma = pc.and_(is_number(others, None), pc.invert(is_number(others, "comma")))
-    return bool(pc.any(not_comma).as_py())
-
-
-def _without_numbers(
-    column: pa.ChunkedArray, marks: Collection[str], marks_seen: set[str]
-) -> pa.ChunkedArray:
-    """A column that is no text, with null for numbers that are said to be missing values.
-
-    Marks that occur are added to ``marks_seen``.
-    """
-    of = column.type
-    if not (pa.types.is_integer(of) or pa.types.is_floating(of)):
-        return column
-    for mark in marks:
-        number = numbers_of(pa.chunked_array([pa.array([mark], pa.large_string())]), None)[0]
-        if not number.is_valid:
-            continue
-        is_mark = pc.fill_null(pc.equal(column.cast(pa.float64(), safe=False), number), False)
-        if pc.any(is_mark).as_py():
-            marks_seen.add(mark)
-            column = pc.if_else(is_mark, pa.scalar(None, of), column)
-    return column
-
-
-def _oddness(texts: _Texts, written: NumberFormat | None, *, is_untyped: bool) -> OddColumn | None:
-    """What a column of text holds beside or instead of plain numbers; None: nothing odd."""
-    trimmed = texts.trimmed
-    rows = dict(zip(trimmed.to_pylist(), texts.rows(), strict=True))
-    is_mark = pc.is_in(trimmed, pa.array(sorted(USUAL_MARKS), trimmed.type))
-    others = trimmed.filter(pc.invert(is_mark))
-    fits = {kind: np.asarray(is_number(others, kind)) for kind in _FORMATS}
-    plain = np.asarray(is_number(others, None))
-    number = fits["point"] | fits["comma"]
-    formats = tuple(kind for kind in _FORMATS if fits[kind][number].all())
-    words = others.filter(pa.array(~number)).to_pylist()
-    n_numbers, is_plain = int(number.sum()), bool(plain[number].all())
-    if not n_numbers or n_numbers < len(words):
-        return None
-    if not words and is_plain and not is_untyped:
-        return None  # codes that a typed file holds as text
-    if words and is_plain and not is_untyped:
-        are_codes = pc.any(pc.match_substring_regex(others, r"^0\d")).as_py()  # as 02139
-        if are_codes or n_numbers <= FEW_NUMBERS:
-            return None
-    name = texts.name
-    signs = "" if is_plain else _signs(others.filter(pa.array(number)), formats)
-    is_of_two = written == "comma" and not words and _is_of_two(others, written)
-    if is_of_two:
-        signs = " with decimal points, and is said to have decimal commas"
-    what = f"{quoted(name)} holds numbers{signs}"
-    shown = [word for word in words if rows[word] >= _SHOWN_ROWS]
-    if words and _are_few(len(words), n_numbers):
-        exceptions = [f"{quoted(word)} in {numbered(rows[word], 'row')}" for word in shown]
-        if len(words) > len(shown):
-            exceptions.append(f"{numbered(len(words) - len(shown), 'other text')} in one row each")
-        what += f" but for {', '.join(exceptions)}"
-    elif words:
-        what += f" and {len(words):,} other texts"
-    few = _are_few(len(words), n_numbers)
-    return OddColumn(
+    is_value = [text != "" and text not in marks for text in trimmed]
+    n_values = sum(is_value)
+    # The code of each old one; whatever is no value, and null as the last, is missing.
+    new_codes = np.full(len(values) + 1, n_values, np.int64)
+    new_codes[:-1][is_value] = np.arange(n_values)
+    old_codes = pc.fill_null(encoded.indices, len(values)).to_numpy(zero_copy_only=False)
+    return _Texts(
         name=name,
-        what=what,
-        words=tuple(shown) if few else (),
-        formats=formats,
-        is_plain=is_plain,
-        is_alone=is_of_two,
-        lone=len(words) - len(shown) if few else 0,
+        codes=new_codes[old_codes],
+        values=values.filter(pa.array(is_value, pa.bool_())),
+        given_marks=frozenset(trimmed) & frozenset(marks),
     )
 
 
-def _is_refused(texts: _Texts, odd: OddColumn) -> bool:
-    """Whether an odd column is refused; else it is read as a category, and that is said."""
-    trimmed = texts.trimmed
-    number = np.asarray(is_number(trimmed, "point")) | np.asarray(is_number(trimmed, "comma"))
-    marks = np.asarray(pc.is_in(trimmed, pa.array(sorted(USUAL_MARKS), trimmed.type)))
-    n_words = int((~number & ~marks).sum())
-    if not n_words:
+def _as_numbers(
+    texts: _Texts, number_format: NumberFormat | None, *, values_decide: bool, is_named: bool
+) -> pa.ChunkedArray | None:
+    """The column as numbers, or moments, with null for the usual marks; None where it stays text.
+
+    Args:
+        texts: The column.
+        number_format: The format that is given for it; None: none is.
+        values_decide: Whether text that is numbers throughout is numbers: the file gives no types,
+            or some values are said to be missing.
+        is_named: Whether the format is given for this column by its name.
+    """
+    is_mark = texts.are_usual_marks
+    others = texts.trimmed.filter(pc.invert(is_mark))
+    if not len(others):
+        # One mark throughout says nothing: all values are missing. Several differ, so are text.
+        n_marks = len(texts.values)
+        return texts.with_values(pa.nulls(n_marks, pa.float64())) if n_marks == 1 else None
+    if number_format is not None:
+        is_plain = pc.all(is_number(others, None)).as_py()
+        # In a typed file plain digits stored as text are codes, unless the option names the column.
+        are_codes = is_plain and not values_decide and not is_named
+        if are_codes or _contradicts(others, number_format):
+            return None
+        numbers = numbers_of(others, number_format)
+        if numbers.null_count:
+            return None
+    else:
+        numbers = _cast_to_numbers(others) if values_decide else None
+        if numbers is None:
+            return None
+    mask = is_mark.to_numpy(zero_copy_only=False)
+    places = np.cumsum(~mask) - 1  # of each distinct value among those that are no marks
+    return texts.with_values(numbers.take(pa.array(places, mask=mask)))
+
+
+def _cast_to_numbers(texts: pa.Array) -> pa.Array | None:
+    """Texts as whole numbers, else as fractions, else as moments; None where some are none."""
+    for arrow_type in (pa.int64(), pa.float64(), pa.timestamp("us")):
+        try:
+            return texts.cast(arrow_type)
+        except pa.ArrowInvalid:
+            continue
+    return None
+
+
+def _contradicts(texts: pa.Array, number_format: NumberFormat | None) -> bool:
+    """Whether decimal commas are said to be used, and some number has a decimal point instead."""
+    if number_format != "comma":
+        return False
+    has_point = pc.and_(is_number(texts, None), pc.invert(is_number(texts, "comma")))
+    return bool(pc.any(has_point).as_py())
+
+
+def _without_marked_numbers(
+    column: pa.ChunkedArray, marks: Collection[str]
+) -> tuple[pa.ChunkedArray, set[str]]:
+    """A column that is no text, with null for numbers that are marks, as -999; and these marks."""
+    arrow_type = column.type
+    seen: set[str] = set()
+    if not (pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type)):
+        return column, seen
+    for mark in marks:
+        number = numbers_of(pa.chunked_array([pa.array([mark], pa.large_string())]), None)[0]
+        if not number.is_valid:  # the mark is a word
+            continue
+        is_mark = pc.fill_null(pc.equal(column.cast(pa.float64(), safe=False), number), False)
+        if pc.any(is_mark).as_py():
+            seen.add(mark)
+            column = pc.if_else(is_mark, pa.scalar(None, arrow_type), column)
+    return column, seen
+
+
+class _Content(NamedTuple):
+    """The distinct texts of a column, without the usual marks, by what they are.
+
+    Args:
+        numbers: Texts that are numbers, with decimal points or commas.
+        words: The others.
+        formats: Formats that all of the numbers have.
+        is_plain: Whether all of the numbers are plain.
+    """
+
+    numbers: pa.Array
+    words: list[str]
+    formats: tuple[NumberFormat, ...]
+    is_plain: bool
+
+    @property
+    def has_few_words(self) -> bool:
+        """Whether there are so few words that they are exceptions among the numbers."""
+        most = min(_MORE_WORDS, len(self.numbers) // _NUMBERS_A_WORD)
+        return len(self.words) <= max(_FEW_WORDS, most)
+
+
+def _content_of(texts: _Texts) -> _Content:
+    """What the distinct texts of a column are."""
+    others = texts.trimmed.filter(pc.invert(texts.are_usual_marks))
+    fits: dict[NumberFormat, NDArray[np.bool_]] = {}
+    for kind in _FORMATS:
+        fits[kind] = np.asarray(is_number(others, kind))
+    numeric = fits["point"] | fits["comma"]
+    plain = np.asarray(is_number(others, None))
+    return _Content(
+        numbers=others.filter(pa.array(numeric)),
+        words=others.filter(pa.array(~numeric)).to_pylist(),
+        formats=tuple(kind for kind in _FORMATS if fits[kind][numeric].all()),
+        is_plain=bool(plain[numeric].all()),
+    )
+
+
+def _oddness(
+    texts: _Texts, content: _Content, number_format: NumberFormat | None, *, is_untyped: bool
+) -> OddColumn | None:
+    """What a column of text holds beside or instead of plain numbers; None: nothing odd.
+
+    A column with more words than numbers is plain text.
+
+    Args:
+        texts: The column.
+        content: What its distinct values are.
+        number_format: The format that is given for it; None: none is.
+        is_untyped: Whether the file gives no types.
+    """
+    words, n_numbers = content.words, len(content.numbers)
+    if not n_numbers or n_numbers < len(words):
+        return None
+    if content.is_plain and not is_untyped:
+        # A typed file that stores plain digits as text holds codes, as 02139, or a few levels.
+        has_leading_zero = pc.any(pc.match_substring_regex(texts.trimmed, r"^0\d")).as_py()
+        if not words or has_leading_zero or n_numbers <= FEW_NUMBERS:
+            return None
+    signs = "" if content.is_plain else _signs(content.numbers, content.formats)
+    contradicts = not words and _contradicts(content.numbers, number_format)
+    if contradicts:
+        signs = " with decimal points, and is said to have decimal commas"
+    row_counts = dict(zip(texts.trimmed.to_pylist(), texts.row_counts(), strict=True))
+    shown = [word for word in words if row_counts[word] >= _SHOWN_ROWS]
+    unshown = len(words) - len(shown)
+    what = f"{quoted(texts.name)} holds numbers{signs}"
+    if words and content.has_few_words:
+        exceptions = [f"{quoted(word)} in {numbered(row_counts[word], 'row')}" for word in shown]
+        if unshown:
+            exceptions.append(f"{numbered(unshown, 'other text')} in one row each")
+        what += f" but for {', '.join(exceptions)}"
+    elif words:
+        what += f" and {len(words):,} other texts"
+    return OddColumn(
+        name=texts.name,
+        what=what,
+        words=tuple(shown) if content.has_few_words else (),
+        formats=content.formats,
+        is_plain=content.is_plain,
+        needs_own_format=contradicts,
+        unshown=unshown if content.has_few_words else 0,
+    )
+
+
+def _is_refused(content: _Content) -> bool:
+    """Whether an odd column is refused; else it is read as a category, and a notice says that.
+
+    Refused are numbers that a format would make numbers, and measurements with a few exceptions.
+    """
+    if not content.words:
         return True
-    n_numbers = int(number.sum())
-    return _are_few(n_words, n_numbers) and n_numbers > FEW_NUMBERS
-
-
-def _are_few(words: int, numbers: int) -> bool:
-    """Whether so many different words are exceptions among so many different numbers."""
-    return words <= max(_FEW_WORDS, min(_MORE_WORDS, numbers // _NUMBERS_A_WORD))
+    return content.has_few_words and len(content.numbers) > FEW_NUMBERS
 
 
 def _signs(numbers: pa.Array, formats: Sequence[str]) -> str:
-    """Which signs numbers have, as " with percent signs and decimal commas"."""
+    """What numbers are written with, as " with percent signs and decimal commas".
+
+    Args:
+        numbers: Texts that are not all plain numbers.
+        formats: Formats that all of them have.
+    """
     signs = [
         words
         for pattern, words in _SIGNS
@@ -376,15 +454,15 @@ def _signs(numbers: pa.Array, formats: Sequence[str]) -> str:
             signs.append("commas between thousands")
     elif "point" not in formats:
         signs.append("points between thousands")
-    if not signs:
+    if not signs:  # nothing else makes a number not plain
         signs.append("blanks or apostrophes between thousands")
     return f" with {' and '.join(signs)}"
 
 
 def _usual_marks(texts: _Texts) -> Iterator[MarkedValue]:
-    """The usual marks that a column of text holds as values."""
-    counts: Counter[str] = Counter()
-    for text, rows in zip(texts.trimmed.to_pylist(), texts.rows(), strict=True):
+    """The usual marks that a column of text holds as values, with their numbers of rows."""
+    counts: Counter[str] = Counter()  # "NA" and "NA " are one mark
+    for text, rows in zip(texts.trimmed.to_pylist(), texts.row_counts(), strict=True):
         if text in USUAL_MARKS:
             counts[text] += rows
     for mark, rows in counts.items():
