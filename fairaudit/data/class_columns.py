@@ -66,19 +66,19 @@ def named_class(column: str, classes: Sequence[str]) -> int | None:
     taken whole: ``p_11`` is not of class ``1``. Upper and lower case count only where two classes
     differ in nothing else.
     """
-    for fold in (str, str.casefold):
-        name = fold(column)
-        ends = [place for place, of in enumerate(classes) if _ends_in(name, fold(of))]
-        longest = max((len(classes[place]) for place in ends), default=0)
-        meant = [place for place in ends if len(classes[place]) == longest]
+    for spelling in (str, str.casefold):  # as written, then without upper and lower case
+        name = spelling(column)
+        ends = [k for k, class_name in enumerate(classes) if _ends_in(name, spelling(class_name))]
+        longest = max((len(classes[k]) for k in ends), default=0)
+        meant = [k for k in ends if len(classes[k]) == longest]
         if len(meant) == 1:
             return meant[0]
     return None
 
 
-def _ends_in(name: str, of: str) -> bool:
-    """Whether a name ends in a class's, whose leading digits are not the end of a longer number."""
-    if not of or not name.endswith(of):
+def _ends_in(name: str, class_name: str) -> bool:
+    """Whether a column's name ends in a class's name, and not within a longer number."""
+    if not class_name or not name.endswith(class_name):
         return False
-    before = name[: -len(of)][-1:]
-    return not (of[0].isdigit() and (before.isdigit() or before == "."))
+    before = name[: -len(class_name)][-1:]  # the sign before it, "" where there is none
+    return not (class_name[0].isdigit() and (before.isdigit() or before == "."))

@@ -50,16 +50,21 @@ class KnownGroups:
         return tuple(name for k, name in enumerate(self.names) if k != self.missing)
 
     def places(self, codes: Int64, names: Sequence[str]) -> Grouping:
-        """The grouping of rows by their codes ``[N]`` in a list of names.
+        """The grouping of rows by the group that each of them names.
 
-        A row whose code is none of the list, or whose name is no group, belongs to the group of
-        rows without a value; its group is ``LEFT_OUT`` where there is no such group.
+        A row whose name is no group, or that has none, belongs to the group of rows without a
+        value; its group is ``LEFT_OUT`` where there is no such group.
+
+        Args:
+            codes: Index in ``names`` of the name of each row, ``[N]``; any other number: none.
+            names: Names that rows have; other ones than those of the groups may be among them.
         """
         other = LEFT_OUT if self.missing is None else self.missing
-        group = {name: k for k, name in enumerate(self.names) if k != self.missing}
-        of_codes = np.array([*(group.get(name, other) for name in names), other], np.int64)
+        group_of_name = {name: k for k, name in enumerate(self.names) if k != self.missing}
+        # The group of each code; the last entry is that of all codes outside of the list.
+        group_of_code = np.array([*(group_of_name.get(n, other) for n in names), other], np.int64)
         is_listed = (codes >= 0) & (codes < len(names))
-        groups = of_codes[np.where(is_listed, codes, len(names))]
+        groups = group_of_code[np.where(is_listed, codes, len(names))]
         return Grouping(self.name, groups, self.names, self.missing)
 
 
@@ -106,9 +111,8 @@ def read_by(codebook: Codebook, config: AuditConfig) -> Dataset:
     lacks_group = np.zeros(len(labels), np.bool_)
     for grouping in groupings:
         is_used &= grouping.groups != LEFT_OUT
-        lacks_group |= grouping.groups == (
-            LEFT_OUT if grouping.missing is None else grouping.missing
-        )
+        if grouping.missing is not None:
+            lacks_group |= grouping.groups == grouping.missing
     split = None
     if config.split_column is not None:
         split = _sides(stored, config.split_column)
@@ -143,20 +147,21 @@ def read_by(codebook: Codebook, config: AuditConfig) -> Dataset:
 
 
 def _open(codebook: Codebook, config: AuditConfig) -> tuple[StoredColumns, DataSource]:
-    """The columns that are needed, as the data store them; and the data. Raises: as above."""
+    """The columns that are needed, as the data store them; and the data.
+
+    Raises: as :func:`read_by`.
+    """
     options, image = ImageOptions(), None
     if codebook.shape is not None:
         options = ImageOptions.known(
             codebook.shape, resized=config.resize is not None, pixels=config.pixels
         )
-        (image,) = codebook.features
+        (image,) = codebook.features  # images are the only feature
     needed = dict.fromkeys([*codebook.features, *config.group, codebook.label])
     if config.split_column is not None:
         needed[config.split_column] = None
-    source, name = (
-        open_alone(config.data, options, image, list(needed), config.text),
-        config.data.name,
-    )
+    source = open_alone(config.data, options, image, list(needed), config.text)
+    name = config.data.name
     present = set(source.schema.names)
     lacking = [column for column in needed if column not in present]
     if lacking:
@@ -194,7 +199,14 @@ def _features(stored: StoredColumns, codebook: Codebook, config: AuditConfig) ->
 def _groupings(
     stored: StoredColumns, codebook: Codebook, config: AuditConfig, labels: Int64
 ) -> tuple[Grouping, ...]:
-    """The groupings of all rows; a row without a place in one has the group ``LEFT_OUT`` there."""
+    """The groupings of all rows; a row without a place in one has the group ``LEFT_OUT`` there.
+
+    Args:
+        stored: The columns of the rows.
+        codebook: Which groupings there are, in their order.
+        config: Says which of them are of columns and how values become groups.
+        labels: Class of each row, ``[N]``; a number past the classes where it has none.
+    """
     of_columns = [
         name
         for name in dict.fromkeys(config.group)
@@ -206,7 +218,7 @@ def _groupings(
             groupings.append(_of_column(known, stored, config))
         elif known.name == codebook.label:
             groupings.append(known.places(labels, codebook.classes))
-        else:
+        else:  # the intersection of all before it, as it is the last
             levels = crossed(groupings)
             groupings.append(known.places(levels.codes, levels.names))
     return tuple(groupings)
@@ -220,14 +232,15 @@ def _of_column(known: KnownGroups, stored: StoredColumns, config: AuditConfig) -
         return known.places(levels.codes, levels.names)
     if name in config.contrast:
         value = config.contrast[name]
-        names = value, f"not {value}"
-        return known.places(stored.codes(name, (value,)), names)
+        # Code 0: the value, 1: any other one, which is group "not value", 2: missing, in no group.
+        return known.places(stored.codes(name, (value,)), (value, f"not {value}"))
     return known.places(stored.codes(name, known.named), known.named)
 
 
 def _sides(stored: StoredColumns, column: str) -> Int64:
     """Which side of a given split each row is on, ``[N]``: 0 train, 1 test, else ``LEFT_OUT``."""
     words = pc.utf8_lower(stored.texts(column))
-    sides = StoredColumns(pa.table({column: words})).codes(column, (*TRAIN_WORDS, *TEST_WORDS))
-    of_codes = [*(0 for _ in TRAIN_WORDS), *(1 for _ in TEST_WORDS), LEFT_OUT, LEFT_OUT]
-    return np.array(of_codes, np.int64)[sides]
+    codes = StoredColumns(pa.table({column: words})).codes(column, (*TRAIN_WORDS, *TEST_WORDS))
+    # The side of each word, then those of any other text and of a missing value.
+    side_of_code = [*(0 for _ in TRAIN_WORDS), *(1 for _ in TEST_WORDS), LEFT_OUT, LEFT_OUT]
+    return np.array(side_of_code, np.int64)[codes]

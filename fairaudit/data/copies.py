@@ -18,7 +18,7 @@ from fairaudit.messages.data import Copies, DuplicateRows
 
 MANY_VALUES = 1 / 20  # of the rows: a number of more distinct values tells people apart
 _BY_CHANCE = 0.5  # of the equal rows, at most, for the others to be copies
-_MIX = np.uint64(0x9E3779B97F4A7C15)
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio, as SplitMix64 uses it
 COPY = "copy of an earlier row"  # why a row is left out
 
 
@@ -66,13 +66,15 @@ def has_many_values(codes: Codes) -> bool:
     return codes.kind == "number" and values > MANY_VALUES * len(codes.codes)
 
 
-def by_chance(columns: Iterable[NDArray[np.integer]], first: Int64) -> float:
-    """How many pairs of different people would be equal, if columns had nothing to do with another.
+def expected_pairs(columns: Iterable[NDArray[np.integer]], first: Int64) -> float:
+    """How many pairs of different people would be equal by chance if columns were independent.
+
+    The pairs of rows, N^2 / 2, times the probability that two people share a value in every column:
+    the product over columns of sum_v count(v) (count(v) - 1) / (n (n - 1)), for n people.
 
     Args:
         columns: Codes of each column, ``[N]`` each, a code for missing values included.
-        first: As of :class:`EqualRows`; a record counts once where it is counted how often people
-            share a value.
+        first: As of :class:`EqualRows`. Counts of values take equal rows for one person.
     """
     people = np.unique(first)
     n = len(people)
@@ -88,11 +90,13 @@ def by_chance(columns: Iterable[NDArray[np.integer]], first: Int64) -> float:
 def are_copies(columns: Iterable[NDArray[np.integer]], first: Int64) -> bool:
     """Whether equal rows are one record, given that a number of many values is among the columns.
 
+    They are unless chance alone makes half as many pairs as there are repeated rows.
+
     Args:
-        columns, first: As of :func:`by_chance`.
+        columns, first: As of :func:`expected_pairs`.
     """
     repeated = int((first != np.arange(len(first))).sum())
-    return repeated > 0 and by_chance(columns, first) < _BY_CHANCE * repeated
+    return repeated > 0 and expected_pairs(columns, first) < _BY_CHANCE * repeated
 
 
 def copies_notice(rows: EqualRows, *, are_predicted: bool = False) -> Message | None:

@@ -104,21 +104,23 @@ def make_groupings(
 
 
 def crossed(groupings: Sequence[Grouping]) -> Levels:
-    """The intersections of groupings as levels: every combination that occurs.
+    """The intersections of groupings as levels: every combination that some row has.
 
-    A row that lacks one of the groups (-1, or the missing level) lacks the intersection. The levels
-    of combinations with a missing level stay in the list, without rows.
+    A row that lacks one of the groups lacks the intersection: its group there is the missing level,
+    or -1 where a released model finds no place for it. The levels of combinations with a missing
+    level stay in the list, without rows.
     """
-    lacking = np.zeros(len(groupings[0].groups), np.bool_)
+    lacks_group = np.zeros(len(groupings[0].groups), np.bool_)
     for grouping in groupings:
-        is_missing = grouping.groups == (-1 if grouping.missing is None else grouping.missing)
-        lacking |= is_missing | (grouping.groups < 0)
-    of_rows = np.stack([grouping.groups for grouping in groupings])
-    cells, codes = np.unique(of_rows, axis=1, return_inverse=True)
-    codes[lacking] = -1
+        lacks_group |= grouping.groups < 0
+        if grouping.missing is not None:
+            lacks_group |= grouping.groups == grouping.missing
+    groups_of_rows = np.stack([grouping.groups for grouping in groupings])  # [groupings, N]
+    combinations, codes = np.unique(groups_of_rows, axis=1, return_inverse=True)
+    codes[lacks_group] = -1
     names = []
-    for cell in cells.T.tolist():
-        parts = [grouping.names[k] for grouping, k in zip(groupings, cell, strict=True)]
+    for combination in combinations.T.tolist():
+        parts = [grouping.names[k] for grouping, k in zip(groupings, combination, strict=True)]
         # A name that holds " x " is quoted, so that no two intersections read alike.
         names.append(" x ".join(repr(name) if " x " in name else name for name in parts))
     return Levels(codes, tuple(names))
@@ -147,17 +149,26 @@ def named_pairs(texts: Sequence[str], groupings: Sequence[Grouping]) -> tuple[Na
     pairs = []
     group_names = [name for grouping in groupings for name in grouping.names]
     for text in texts:
-        # A name may hold a comma itself.
-        pairings = (pair for g in groupings for pair in permutations(g.names, 2))
-        whole = next((pair for pair in pairings if ",".join(pair) == text), None)
-        named = whole or [part.strip() for part in text.split(",")]
+        named = _divided_pair(text, groupings)
         holders = [g.name for g in groupings if set(named) <= set(g.names)]
         if len(set(named)) != 2 or not holders:
-            strange = next((name for name in named if name not in group_names), None)
-            hint = nearest(strange, group_names) if strange else "write two groups of one grouping"
+            unknown = next((name for name in named if name not in group_names), None)
+            hint = nearest(unknown, group_names) if unknown else "write two groups of one grouping"
             raise ConfigError(f"--compare {quoted(text)} does not name two groups", hint)
         pairs.append(NamedPair(holders[0], *named))
     return tuple(pairs)
+
+
+def _divided_pair(text: str, groupings: Sequence[Grouping]) -> Sequence[str]:
+    """The names in a text of ``--compare``: two groups of one grouping with a comma between them.
+
+    Names may hold commas. If no two groups make the text, its parts between commas, however many.
+    """
+    for grouping in groupings:
+        for pair in permutations(grouping.names, 2):
+            if ",".join(pair) == text:
+                return pair
+    return [part.strip() for part in text.split(",")]
 
 
 def restrict(grouping: Grouping, rows: Int64) -> Grouping:
@@ -220,7 +231,7 @@ def _grouping_of_levels(name: str, levels: Levels) -> Grouping:
     A value that is itself spelled ``(missing)`` counts as missing.
     """
     named = [i for i, level in enumerate(levels.names) if level != MISSING]
-    # The group of each code: the missing one, which code -1 reads as the last entry, unless named.
+    # The group of each code. Code -1 reads the last entry: it and ``(missing)`` are the last group.
     place = np.full(len(levels.names) + 1, len(named), np.int64)
     place[named] = np.arange(len(named))
     groups = place[levels.codes]
@@ -243,7 +254,7 @@ def _check_size(grouping: Grouping) -> None:
 
 
 def binned(name: str, values: NDArray[np.float64], spec: str) -> Levels:
-    """Cut numbers ``[N]`` into bins, each of which holds its lower edge; NaN is missing.
+    """Cut numbers ``[N]`` into bins, each of which holds its lower edge; NaN has level -1.
 
     Args:
         name: The column, for messages.

@@ -74,5 +74,5 @@ def looks_like_id(name: str, codes: Codes, rows: int) -> bool:
         return False
     # A small table may hold every age once; running numbers start at 0 or 1.
     limits = pc.min_max(codes.values).as_py()
-    runs = limits["min"] in (0, 1) and limits["max"] <= _ID_MAX_SPREAD * distinct
-    return distinct >= _ID_MANY_VALUES or runs
+    are_running = limits["min"] in (0, 1) and limits["max"] <= _ID_MAX_SPREAD * distinct
+    return distinct >= _ID_MANY_VALUES or are_running

@@ -148,20 +148,7 @@ def describe(
     dataset, would_run, problem, hint = None, None, "", ""
     try:
         dataset = make_dataset(checked, config)
-        split = draw_split(dataset, config.split, config.seed)
-        inputs = dataset.n_raw_inputs
-        if not dataset.image_shape:
-            inputs = len(encode(dataset, split, config.encoding).names)
-        counts = np.bincount(dataset.labels, minlength=len(dataset.classes)).tolist()
-        would_run = RunSummary(
-            rows=dataset.n_rows,
-            train=len(split.train),
-            test=len(split.test),
-            features=dataset.features.num_columns,
-            inputs=inputs,
-            classes=dict(zip(dataset.classes, counts, strict=True)),
-            duplicate_rows=dataset.duplicate_rows,
-        )
+        would_run = _run_summary(dataset, config)
         if judge is not None and dataset.groupings:
             judge(config, dataset)
     except FairauditError as error:
@@ -170,7 +157,10 @@ def describe(
         problem, would_run = f"{error.name} is not installed", None
     codes = dict(coded(checked.table))
     proposal = propose(config, checked, codes, dataset)
-    label = dataset.label if dataset else config.label
+    if dataset is not None:
+        label, label_origin = dataset.label, dataset.label_origin
+    else:
+        label, label_origin = config.label, "given" if config.label else ""
     return Inspection(
         name=config.data.name,
         format=checked.source.format,
@@ -179,7 +169,7 @@ def describe(
         columns=len(checked.source.schema.names),
         schema=_column_summaries(checked, codes, dataset, config, proposal),
         label=label,
-        label_origin=dataset.label_origin if dataset else "given" if label else "",
+        label_origin=label_origin,
         positive=dataset.positive_class if dataset else None,
         favourable=dataset.favourable_class if dataset else None,
         favourable_origin=dataset.favourable_origin if dataset else "",
@@ -193,6 +183,24 @@ def describe(
         likely_groups=proposal.groups,
         suspects=(*(why for why in proposal.refused if why != problem), *proposal.suspects),
         command=proposal.command() if proposal.dataset and proposal.dataset.groupings else (),
+    )
+
+
+def _run_summary(dataset: Dataset, config: AuditConfig) -> RunSummary:
+    """What an audit would train on at its first seed; raises what splitting or encoding refuses."""
+    split = draw_split(dataset, config.split, config.seed)
+    inputs = dataset.n_raw_inputs
+    if not dataset.image_shape:
+        inputs = len(encode(dataset, split, config.encoding).names)
+    counts = np.bincount(dataset.labels, minlength=len(dataset.classes)).tolist()
+    return RunSummary(
+        rows=dataset.n_rows,
+        train=len(split.train),
+        test=len(split.test),
+        features=dataset.features.num_columns,
+        inputs=inputs,
+        classes=dict(zip(dataset.classes, counts, strict=True)),
+        duplicate_rows=dataset.duplicate_rows,
     )
 
 
@@ -250,7 +258,13 @@ def _column_summaries(
 
 
 def _becomes(name: str, dataset: Dataset, feature: pa.ChunkedArray | None) -> str:
-    """What a column is in an audit; ``feature``: as a feature, if it is one."""
+    """What a column becomes in an audit, as "4 groups, category of 8 levels"; "" if nothing.
+
+    Args:
+        name: The column.
+        dataset: The data of the audit.
+        feature: Its values as a feature; None where it is none.
+    """
     if name == dataset.label:
         return f"label of {len(dataset.classes)} classes"
     parts = [f"{len(g.names):,} groups" for g in dataset.groupings if g.name == name]

@@ -21,7 +21,8 @@ from fairaudit.data.usable import UnusableColumns
 from fairaudit.errors import FairauditError, numbered
 from fairaudit.messages.names import quoted, typed
 
-_SHOWN = 3  # likely labels and groups
+_SHOWN = 3  # likely labels, and half as many as likely groups
+_PAIRED_TRAITS = 2  # the first ones of _TRAITS, sex and race: another trait is proposed beside them
 _OUTCOMES = frozenset(
     {
         *LABEL_NAMES,
@@ -88,7 +89,7 @@ class Proposal:
     def command(self) -> tuple[str, ...]:
         """The words of the command that would run it, with all that it would decide."""
         config = self.config
-        given: dict[str, object] = {}
+        given: dict[str, object] = {}  # option -> value, of those that differ from the default
         for name in type(config).model_fields:
             value = getattr(config, name)
             if name != "out" and value != type(config).model_fields[name].get_default():
@@ -101,9 +102,9 @@ class Proposal:
             left_out = [n for n, why in dataset.dropped_columns.items() if why != BY_OPTION]
             if dataset.image_shape is None:
                 given["drop"] = (*config.drop, *left_out)
-            cut = {g.name: "q4" for g in dataset.groupings if g.fitted}
-            if cut or config.bin:
-                given["bin"] = {**cut, **config.bin}
+            quartiles = {g.name: "q4" for g in dataset.groupings if g.fitted}
+            if quartiles or config.bin:
+                given["bin"] = {**quartiles, **config.bin}
         first = ("data", "label", "positive", "favourable", "group")
         order = [name for name in first if name in given]
         order += [name for name in given if name not in first]
@@ -130,22 +131,23 @@ def propose(
         dataset: What these options make of it; None where they are refused.
     """
     codes = {}
-    for name, of in columns.items():
-        if name != checked.source.sides and of.kind not in ("image", "empty"):
-            codes[name] = of
-    groups = tuple(_likely_groups(codes, config))
+    for name, column in columns.items():
+        if name != checked.source.sides and column.kind not in ("image", "empty"):
+            codes[name] = column
     labels = tuple(_likely_labels(codes, config, checked.source.declared))
-    changed: dict[str, object] = {}
+    changed: dict[str, object] = {}  # options that are proposed -> their values
     if config.label is None and "label" not in checked.source.declared and labels:
         changed["label"] = labels[0]
     if config.split_column is None and checked.source.sides is not None:
         changed["split_column"] = checked.source.sides
-    chosen = changed.get("label", config.label)
-    groups = tuple(name for name in groups if name != chosen)
+    label = changed.get("label", config.label)
+    groups = tuple(name for name in _likely_groups(codes, config) if name != label)
     if not config.group and not config.group_by_label and groups:
-        changed["group"] = groups[:2] if _trait(groups[0]) < 2 else groups[:1]
+        is_first_trait = _trait(groups[0]) < _PAIRED_TRAITS
+        changed["group"] = groups[:2] if is_first_trait else groups[:1]
     proposed = config.model_copy(update=changed)
     made, refused = None if changed else dataset, []
+    # Each round adds the options that the last refusal names; one column may hide another's.
     for _ in range(_ROUNDS):
         if made is not None:
             break
@@ -157,12 +159,18 @@ def propose(
             proposed = proposed.model_copy(update=changed)
         except FairauditError:
             break
-    suspects = tuple(_suspects(codes, config))
-    return Proposal(proposed, labels[:_SHOWN], groups[: 2 * _SHOWN], made, suspects, tuple(refused))
+    return Proposal(
+        config=proposed,
+        labels=labels[:_SHOWN],
+        groups=groups[: 2 * _SHOWN],
+        dataset=made,
+        suspects=tuple(_suspects(codes, config)),
+        refused=tuple(refused),
+    )
 
 
 def _mended(config: AuditConfig, error: UnusableColumns) -> dict[str, object]:
-    """The options that an error names, beside those that are given."""
+    """Field of the options -> its values and those that the error names to mend what it refuses."""
     fields = {"--missing-values": "missing_values", "--number-format": "number_format"}
     changed: dict[str, tuple[str, ...]] = {}
     for flag, value in error.options:
@@ -172,7 +180,7 @@ def _mended(config: AuditConfig, error: UnusableColumns) -> dict[str, object]:
 
 
 def _trait(name: str) -> int:
-    """Place of the trait that a column is named after; their number where it is none."""
+    """Index in ``_TRAITS`` of the trait that a column is named after; their number if of none."""
     parts = set(words(name))
     for place, trait in enumerate(_TRAITS):
         if parts & trait:
@@ -181,42 +189,84 @@ def _trait(name: str) -> int:
 
 
 def _likely_groups(codes: dict[str, Codes], config: AuditConfig) -> Iterator[str]:
-    """Columns that are named after a trait of people and cut the rows into few groups."""
-    likely = []
+    """Columns that are named after a trait of people and cut the rows into few groups.
+
+    First one column of each trait, in the order of ``_TRAITS``, then the others. Of several columns
+    of a trait the first of texts comes first, else the first.
+    """
+    likely = []  # to be sorted: trait, whether it is a number, place in the table, name
     for place, (name, column) in enumerate(codes.items()):
-        n = len(column.values)
-        is_few = 2 <= n <= FEW_VALUES or (column.kind == "number" and n > FEW_VALUES)
+        n_values = len(column.values)
+        # A number of many values is cut into quartiles.
+        is_few = n_values >= 2 and (n_values <= FEW_VALUES or column.kind == "number")
         if is_few and _trait(name) < len(_TRAITS) and name not in (config.label, *config.drop):
-            # One of several columns of a trait: the first of texts, else the first.
             likely.append((_trait(name), column.kind == "number", place, name))
     seen: set[int] = set()
-    later = []
+    others = []
     for trait, _, _, name in sorted(likely):
         if trait in seen:
-            later.append(name)
-            continue
-        seen.add(trait)
-        yield name
-    yield from later
+            others.append(name)
+        else:
+            seen.add(trait)
+            yield name
+    yield from others
 
 
 def _likely_labels(codes: dict[str, Codes], config: AuditConfig, declared: object) -> Sequence[str]:
-    """Columns of few values that are named like an outcome, or stand last."""
+    """Columns of 2 to 20 values that may be the label, the likeliest first.
+
+    A name that labels usually have counts most, then words of an outcome, then two values, then the
+    last place in the table; at equal scores the later column comes first.
+    """
     names = list(codes)
     likely = []
     for place, name in enumerate(names):
-        n = len(codes[name].values)
-        if not 2 <= n <= FEW_VALUES or name in (*config.group, *config.drop, config.split_column):
+        n_values = len(codes[name].values)
+        used = (*config.group, *config.drop, config.split_column)
+        if not 2 <= n_values <= FEW_VALUES or name in used:
             continue
+        # Words of the last trait, as "class", may name an outcome, too.
         if _trait(name) < len(_TRAITS) - 1:
             continue
         is_exact = name.strip().lower() in LABEL_NAMES
-        outcome = len(set(words(name)) & _OUTCOMES)
-        is_last = place == len(names) - 1
-        score = 6 * is_exact + 3 * min(outcome, 2) + 3 * (n == 2) + is_last
-        if outcome or is_last or n == 2:
+        n_outcome_words = len(set(words(name)) & _OUTCOMES)
+        is_binary, is_last = n_values == 2, place == len(names) - 1
+        score = 6 * is_exact + 3 * min(n_outcome_words, 2) + 3 * is_binary + is_last
+        if n_outcome_words or is_last or is_binary:
             likely.append((-score, -place, name))
     return [name for _, _, name in sorted(likely)]
+
+
+def _suspects(codes: dict[str, Codes], config: AuditConfig) -> Iterator[str]:
+    """A line on each value that often stands for a missing one, with the option that says so."""
+    for name, column in codes.items():
+        if column.kind == "category" and pa.types.is_large_string(column.values.type):
+            row_counts = column.counts().tolist()
+            for text, rows in zip(column.values.to_pylist(), row_counts, strict=True):
+                if text.strip().lower() in _SUSPECTS and rows:
+                    yield _suspect(name, text.strip(), rows)
+        elif column.kind == "number" and len(column.values) > FEW_VALUES:
+            for text, rows in _suspected_numbers(column):
+                yield _suspect(name, text, rows)
+
+
+def _suspected_numbers(column: Codes) -> Iterator[tuple[str, int]]:
+    """The lowest and the highest number where it may be a code of a missing value; and its rows.
+
+    It is one of ``_CODES``, in some rows, and further from its neighbour than half of the range of
+    all other numbers.
+    """
+    values = numeric_values(pa.chunked_array([column.values]))
+    ascending = np.sort(values)
+    for value, neighbour, other_end in (
+        (ascending[0], ascending[1], ascending[-1]),
+        (ascending[-1], ascending[-2], ascending[0]),
+    ):
+        gap, range_of_others = abs(value - neighbour), abs(neighbour - other_end)
+        rows = int(column.counts()[values == value].sum())
+        if value in _CODES and gap > range_of_others / 2 and rows >= _LEAST_ROWS:
+            (text,) = level_names(pa.array([float(value)]))
+            yield text, rows
 
 
 def _suspects(codes: dict[str, Codes], config: AuditConfig) -> Iterator[str]:

@@ -8,7 +8,7 @@ import functools
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 _PACKAGE = __name__.partition(".")[0]
@@ -59,6 +59,7 @@ def has_file(module: str) -> bool:
 def _files_reached(modules: Iterable[str]) -> dict[str, Path]:
     """Module name -> its file, for modules and the imports that :func:`code_digest` follows."""
     roots = set(modules)
+    # Packages that are followed: of the user's code the top one, of this program's the folder.
     packages = {name.partition(".")[0] for name in roots} - {_PACKAGE}
     packages |= {name.rpartition(".")[0] for name in roots if name.startswith(f"{_PACKAGE}.")}
     files: dict[str, Path] = {}
@@ -67,22 +68,28 @@ def _files_reached(modules: Iterable[str]) -> dict[str, Path]:
         name = waiting.pop()
         path = None if name in seen else _file_of(name)
         seen.add(name)
-        if path is None:
-            continue
-        top = name.partition(".")[0]
-        if top == _PACKAGE:
-            folders = (_METHODS, *packages)
-            is_followed = any(f"{name}.".startswith(f"{folder}.") for folder in folders)
-        else:
-            # Installed code is in a folder of libraries, or has an installer's record beside it.
-            home = path.parents[name.count(".") + (path.name == "__init__.py")]
-            is_followed = top in packages or (
-                _INSTALLED.isdisjoint(path.parts) and not any(home.glob(f"{top}-*.dist-info"))
-            )
-        if name in roots or is_followed:
+        if path is not None and (name in roots or _is_followed(name, path, packages)):
             files[name] = path
             waiting += _imported_names(name, path)
     return files
+
+
+def _is_followed(name: str, path: Path, packages: Collection[str]) -> bool:
+    """Whether a module counts: one of the packages, of this program's methods, or not installed.
+
+    Args:
+        name: Of the module.
+        path: Its file.
+        packages: Names of packages that are followed wherever they lie.
+    """
+    top = name.partition(".")[0]
+    if top == _PACKAGE:
+        return any(f"{name}.".startswith(f"{folder}.") for folder in (_METHODS, *packages))
+    if top in packages:
+        return True
+    # Installed code is in a folder of libraries, or has an installer's record beside it.
+    home = path.parents[name.count(".") + (path.name == "__init__.py")]  # where ``top`` lies
+    return _INSTALLED.isdisjoint(path.parts) and not any(home.glob(f"{top}-*.dist-info"))
 
 
 def _file_of(name: str) -> Path | None:
@@ -103,11 +110,11 @@ def _file_of(name: str) -> Path | None:
     folders = map(Path, spec.submodule_search_locations or ())
     file = Path(spec.origin) if spec.has_location and spec.origin else None
     if parts:
-        places = [folder.joinpath(*parts) for folder in folders]
-        files = [
-            file for place in places for file in (place / "__init__.py", place.with_suffix(".py"))
-        ]
-        file = next((file for file in files if file.is_file()), None)
+        candidates: list[Path] = []
+        for folder in folders:
+            place = folder.joinpath(*parts)
+            candidates += (place / "__init__.py", place.with_suffix(".py"))
+        file = next((candidate for candidate in candidates if candidate.is_file()), None)
     if file is not None and file.is_file():
         return file
     return None
@@ -138,13 +145,14 @@ def _imports(source: bytes, package: str) -> tuple[str, ...]:
 
 
 def _named_in(tree: ast.Module, package: str) -> Iterator[str]:
+    """Names in the import statements of a module of ``package``, relative ones made absolute."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield from _with_parents(alias.name)
         elif isinstance(node, ast.ImportFrom):
             above: list[str] = []
-            if node.level:
+            if node.level:  # the number of dots: one is the package itself, each more the one above
                 parts = package.split(".")
                 above = parts[: len(parts) - node.level + 1]
             if node.module:

@@ -92,9 +92,9 @@ def draw_split(dataset: Dataset, options: SplitOptions, seed: int) -> Split:
     else:
         train, test = np.flatnonzero(dataset.split == 0), np.flatnonzero(dataset.split == 1)
         if options.balance:
-            of_train, of_test = (numpy_stream(seed, "split", "balance", s) for s in SIDES)
-            train = _draw(train, groups, sizes.pool - sizes.test, of_train)
-            test = _draw(test, groups, sizes.test, of_test)
+            train_stream, test_stream = (numpy_stream(seed, "split", "balance", s) for s in SIDES)
+            train = _draw(train, groups, sizes.pool - sizes.test, train_stream)
+            test = _draw(test, groups, sizes.test, test_stream)
     if options.keep:
         train = _draw(train, groups, sizes.kept, numpy_stream(seed, "split", "keep"))
     return Split(seed, train.astype(np.int64), test.astype(np.int64))
@@ -150,10 +150,10 @@ def largest_remainder(total: int, sizes: Int64) -> Int64:
     rows = int(sizes.sum())
     if rows == 0:
         return np.zeros_like(sizes)
-    quota, remainder = np.divmod(total * sizes, rows)
-    first = np.argsort(-remainder, kind="stable")[: total - int(quota.sum())]
-    quota[first] += 1
-    return quota
+    share, remainder = np.divmod(total * sizes, rows)
+    n_left = total - int(share.sum())
+    share[np.argsort(-remainder, kind="stable")[:n_left]] += 1
+    return share
 
 
 def group_counts(dataset: Dataset, rows: Int64 | NDArray[np.bool_]) -> Int64:
@@ -199,41 +199,48 @@ def _cells_of_copies(dataset: Dataset) -> tuple[Int64, Int64]:
     A cell holds the records of one group, class and number of copies.
 
     Returns:
-        The cell of each row, ``[N]``, group by group; and the first row of each record, ascending.
+        The cell of each row, ``[N]``, numbered group by group; and the first row of each record,
+        ascending.
     """
     assert dataset.records is not None
     copies = np.bincount(dataset.records, minlength=dataset.n_rows)[dataset.records]
-    _, often = np.unique(copies, return_inverse=True)
-    n_often = int(often.max()) + 1
+    _, copies_index = np.unique(copies, return_inverse=True)  # 0.. of the counts that occur
+    n_counts = int(copies_index.max()) + 1
     cells = dataset.first_grouping.groups * len(dataset.classes) + dataset.labels
-    return cells * n_often + often, np.unique(dataset.records)
+    return cells * n_counts + copies_index, np.unique(dataset.records)
 
 
 def _sizes_of_copies(dataset: Dataset, options: SplitOptions) -> _Sizes:
-    """As :func:`_sizes`, where a record and its copies lie on one side of the split."""
+    """As :func:`_sizes`, where a record and its copies lie on one side of the split.
+
+    Test rows are shared out among groups by their records, then within a group among its cells. A
+    test record stands once; a training record stands with all of its copies.
+    """
     assert dataset.records is not None
     cells, records = _cells_of_copies(dataset)
-    n_groups = len(dataset.first_grouping.names)
-    n_cells = int(cells.max()) + 1
-    of_groups = group_counts(dataset, records)
+    n_groups, n_cells = len(dataset.first_grouping.names), int(cells.max()) + 1
     n = len(records)
-    test = largest_remainder(min(max(round(options.test_size * n), 1), n - 1), of_groups)
-    counts = np.bincount(cells[records], minlength=n_cells)
-    groups = dataset.first_grouping.groups[records]
-    wanted = np.zeros(n_cells, np.int64)
+    n_test = min(max(round(options.test_size * n), 1), n - 1)  # at least one record on either side
+    test = largest_remainder(n_test, group_counts(dataset, records))
+    cell_of_record = cells[records]
+    group_of_record = dataset.first_grouping.groups[records]
+    records_of_cell = np.bincount(cell_of_record, minlength=n_cells)
+    test_of_cell = np.zeros(n_cells, np.int64)
     for group in range(n_groups):
-        own = np.unique(cells[records][groups == group])
-        wanted[own] = largest_remainder(int(test[group]), counts[own])
-    rows = np.bincount(cells, minlength=n_cells)
-    copies = np.divide(rows, counts, out=np.zeros(n_cells), where=counts > 0).astype(np.int64)
-    left = np.zeros(n_groups, np.int64)
-    of_cells, places = np.unique(cells[records], return_index=True)
-    np.add.at(left, groups[places], (counts - wanted)[of_cells] * copies[of_cells])
-    kept = _thinned_counts(dataset, options, left)
+        own = np.unique(cell_of_record[group_of_record == group])
+        test_of_cell[own] = largest_remainder(int(test[group]), records_of_cell[own])
+    # All records of a cell have equally many copies, so its rows divide evenly.
+    rows_of_cell = np.bincount(cells, minlength=n_cells)
+    used_cells, one_record = np.unique(cell_of_record, return_index=True)
+    copies = rows_of_cell[used_cells] // records_of_cell[used_cells]
+    train_of_cell = (records_of_cell - test_of_cell)[used_cells] * copies
+    train = np.zeros(n_groups, np.int64)
+    np.add.at(train, group_of_record[one_record], train_of_cell)
+    kept = _thinned_counts(dataset, options, train)
     if not kept.sum() or not test.sum():
         side = "train" if not kept.sum() else "test"
         raise DataError(f"no row is left to {side} on ({dataset.n_rows} usable)")
-    return _Sizes(left + test, test, kept, wanted)
+    return _Sizes(train + test, test, kept, test_of_cell)
 
 
 def _balanced_counts(dataset: Dataset, counts: Int64) -> Int64:
@@ -285,10 +292,10 @@ def draw_stratified(
     n_classes = len(dataset.classes)
     cells = dataset.first_grouping.groups * n_classes + dataset.labels
     counts = np.bincount(cells[pool], minlength=len(wanted) * n_classes)
-    of_cells = []
-    for of_group, classes in zip(wanted, counts.reshape(-1, n_classes), strict=True):
-        of_cells.append(largest_remainder(int(of_group), classes))
-    return _draw(pool, cells, np.concatenate(of_cells), stream)
+    wanted_of_cells = []
+    for of_group, class_counts in zip(wanted, counts.reshape(-1, n_classes), strict=True):
+        wanted_of_cells.append(largest_remainder(int(of_group), class_counts))
+    return _draw(pool, cells, np.concatenate(wanted_of_cells), stream)
 
 
 def _draw(
@@ -302,10 +309,11 @@ def _draw(
         wanted: Rows of each cell; a cell that has fewer gives all.
         stream: What they are drawn by.
     """
+    # Shuffled, then sorted by cell: the first rows of each cell are a random draw from it.
     shuffled = stream.permutation(rows)
-    cell = cells[shuffled]
-    order = np.argsort(cell, kind="stable")
+    by_cell = shuffled[np.argsort(cells[shuffled], kind="stable")]
+    cell = cells[by_cell]
     counts = np.bincount(cell, minlength=len(wanted))
-    start = np.cumsum(counts) - counts
-    rank = np.arange(len(rows)) - start[cell[order]]
-    return np.sort(shuffled[order[rank < wanted[cell[order]]]])
+    first_of_cell = np.cumsum(counts) - counts
+    rank = np.arange(len(rows)) - first_of_cell[cell]  # place of each row within its cell
+    return np.sort(by_cell[rank < wanted[cell]])
