@@ -157,10 +157,9 @@ def describe(
         problem, would_run = f"{error.name} is not installed", None
     codes = dict(coded(checked.table))
     proposal = propose(config, checked, codes, dataset)
+    label, label_origin = config.label, "given" if config.label else ""
     if dataset is not None:
         label, label_origin = dataset.label, dataset.label_origin
-    else:
-        label, label_origin = config.label, "given" if config.label else ""
     return Inspection(
         name=config.data.name,
         format=checked.source.format,

@@ -164,7 +164,7 @@ def propose(
         labels=labels[:_SHOWN],
         groups=groups[: 2 * _SHOWN],
         dataset=made,
-        suspects=tuple(_suspects(codes, config)),
+        suspects=tuple(_suspects(codes)),
         refused=tuple(refused),
     )
 
@@ -237,7 +237,7 @@ def _likely_labels(codes: dict[str, Codes], config: AuditConfig, declared: objec
     return [name for _, _, name in sorted(likely)]
 
 
-def _suspects(codes: dict[str, Codes], config: AuditConfig) -> Iterator[str]:
+def _suspects(codes: dict[str, Codes]) -> Iterator[str]:
     """A line on each value that often stands for a missing one, with the option that says so."""
     for name, column in codes.items():
         if column.kind == "category" and pa.types.is_large_string(column.values.type):
@@ -267,25 +267,6 @@ def _suspected_numbers(column: Codes) -> Iterator[tuple[str, int]]:
         if value in _CODES and gap > range_of_others / 2 and rows >= _LEAST_ROWS:
             (text,) = level_names(pa.array([float(value)]))
             yield text, rows
-
-
-def _suspects(codes: dict[str, Codes], config: AuditConfig) -> Iterator[str]:
-    """Values that often stand for a missing one, with the option that says so."""
-    for name, column in codes.items():
-        counts = column.counts()
-        if column.kind == "category" and pa.types.is_large_string(column.values.type):
-            for text, rows in zip(column.values.to_pylist(), counts.tolist(), strict=True):
-                if text.strip().lower() in _SUSPECTS and rows:
-                    yield _suspect(name, text.strip(), rows)
-        elif column.kind == "number" and len(column.values) > FEW_VALUES:
-            values = numeric_values(pa.chunked_array([column.values]))
-            order = np.sort(values)
-            for end, neighbour, other in ((0, 1, -1), (-1, -2, 0)):
-                gap, rest = abs(order[end] - order[neighbour]), abs(order[neighbour] - order[other])
-                rows = int(counts[values == order[end]].sum())
-                if order[end] in _CODES and gap > rest / 2 and rows >= _LEAST_ROWS:
-                    (text,) = level_names(pa.array([float(order[end])]))
-                    yield _suspect(name, text, rows)
 
 
 def _suspect(name: str, text: str, rows: int) -> str:
