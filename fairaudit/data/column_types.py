@@ -192,9 +192,10 @@ def sorted_levels(codes: Codes) -> Levels:
     """Turn codes in order of appearance into sorted levels, without values that no row has."""
     order = np.asarray(pc.sort_indices(codes.values).to_numpy(zero_copy_only=False), dtype=np.int64)
     order = order[codes.counts()[order] > 0]
-    rank = np.full(codes.width, -1, np.int64)
-    rank[order] = np.arange(len(order))
-    return Levels(rank[codes.codes], tuple(level_names(codes.values.take(pa.array(order)))))
+    level_of_code = np.full(codes.width, -1, np.int64)  # the last is that of a missing value
+    level_of_code[order] = np.arange(len(order))
+    names = level_names(codes.values.take(pa.array(order)))
+    return Levels(level_of_code[codes.codes], tuple(names))
 
 
 def levels_in_use(levels: Levels, rows: Int64) -> Levels:
@@ -252,6 +253,7 @@ def _plain_type(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
         return _plain_type(pa.chunked_array([c.storage for c in column.chunks], type=storage))
     if t.is_dictionary(arrow_type):
         return _plain_type(column.cast(arrow_type.value_type))
+    # All numbers but whole ones of at most 64 bits with a sign, which stay exact.
     if t.is_floating(arrow_type) or t.is_decimal(arrow_type) or t.is_uint64(arrow_type):
         numbers = pc.add(column.cast(pa.float64(), safe=False), 0.0)  # -0.0 becomes 0.0
         return _blanked(numbers, pc.is_nan(numbers))  # how many writers spell a missing number

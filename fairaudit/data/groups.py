@@ -178,7 +178,7 @@ def restrict(grouping: Grouping, rows: Int64) -> Grouping:
         DataError: Fewer than two named groups are left.
     """
     used = levels_in_use(Levels(grouping.groups, grouping.names), rows)
-    missing = None
+    missing = None  # the missing level may have lost all of its rows
     if grouping.missing is not None and MISSING in used.names:
         missing = used.names.index(MISSING)
     restricted = Grouping(grouping.name, used.codes, used.names, missing, grouping.fitted)

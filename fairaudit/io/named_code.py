@@ -90,7 +90,7 @@ def _restrict(place: str) -> None:
         sys.path_importer_cache[place] = _Restricted(finder)
 
 
-_announced: list[str] = []  # the folder, in a process that does not run in it
+_announced: list[str] = []  # the last one is the folder, in a process that does not run in it
 
 
 def folder() -> str:
@@ -149,13 +149,22 @@ def advice(module: str) -> str:
 
 
 def hidden(module: str) -> str:
-    """The hint where the folder has a module of that name and another is found; "" where not."""
+    """The hint where the folder has a module, and an import finds another one of its name.
+
+    Args:
+        module: As in an import statement.
+
+    Returns:
+        "" where the folder has no such module, or an import finds the folder's own.
+    """
     top, here = module.partition(".")[0], os.path.join(folder(), "")
     if not os.path.isfile(f"{here}{top}.py") and not os.path.isdir(here + top):
         return ""
-    there = _spec_of(top)
+    spec = _spec_of(top)
     if top not in _NEVER_HERE:
-        places = [there.origin, *(there.submodule_search_locations or ())] if there else [here]
+        # Where Python finds the module: its file, and a package's folders. If nowhere, the folder's
+        # own would be found once it is looked in.
+        places = [spec.origin, *(spec.submodule_search_locations or ())] if spec else [here]
         if any(place is not None and place.startswith(here) for place in places):
             return ""
     return f"a module {top!r} of Python's or of a package comes before yours: rename yours"

@@ -88,6 +88,7 @@ class _Numbers:
         A column with one value has spread 0: divided by infinity, it becomes 0.
         """
         constants = [(column.centre, column.spread or np.inf, column.fill) for column in columns]
+        # From [k, 3] to three arrays [k, 1], also where k is 0.
         centre, spread, fill = np.array(constants).reshape(-1, 3, 1).swapaxes(0, 1)
         gaps = [place for place, column in enumerate(columns) if len(column.inputs) > 1]
         return cls(
@@ -178,6 +179,7 @@ class Recipe:
     def __init__(self, layout: Layout, columns: Sequence[Column]) -> None:
         numbers = [column for column in columns if isinstance(column, NumberColumn)]
         categories = [column for column in columns if isinstance(column, CategoryColumn)]
+        # Index of each column's first input; the last entry is the number of all inputs.
         starts = [0, *accumulate(len(column.inputs) for column in columns)]
         self.width = starts[-1]
         self._numbers = _Numbers.of(

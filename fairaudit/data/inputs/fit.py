@@ -13,6 +13,7 @@ from fairaudit.data.column_types import Float64
 from fairaudit.data.dataset import Int64
 from fairaudit.data.inputs.column import (
     MISSING_INPUT,
+    CategoryColumn,
     Column,
     NumberColumn,
     category_column,
@@ -53,21 +54,32 @@ def fit(records: Records, rows: Int64, merge_rare: float) -> list[Column]:
         if field.declared is not None:
             columns[number] = declared_column(field.name, field.declared)
         elif number in counts:
-            of_field = counts[number]
-            of_levels = of_field[: len(field.levels)]
-            rare = (of_levels > 0) & (of_levels < merge_rare * int(of_field.sum()))
-            if rare.sum() < 2:  # a single rare level would share its input with none
-                rare[:] = False
-            columns[number] = category_column(
-                field.name,
-                field.levels,
-                kept=np.flatnonzero((of_levels > 0) & ~rare),
-                rare=np.flatnonzero(rare),
-                missing=bool(of_field[-1]),
-            )
+            columns[number] = _fit_category(field, counts[number], merge_rare)
         elif field.kind == "category":
             columns[number] = category_column(field.name, field.levels, missing=field.gaps)
     return [columns[number] for number in range(len(fields))]
+
+
+def _fit_category(field: Field, counts: Int64, merge_rare: float) -> CategoryColumn:
+    """A category's inputs by the levels that training rows have; rare ones share an input.
+
+    Args:
+        field: The column.
+        counts: Training rows of each code, ``[levels + 2]``: of each level, of unlisted texts, of
+            missing values.
+        merge_rare: Share of training rows below which a level is rare.
+    """
+    of_levels = counts[: len(field.levels)]
+    rare = (of_levels > 0) & (of_levels < merge_rare * int(counts.sum()))
+    if rare.sum() < 2:  # a single rare level would share its input with none
+        rare[:] = False
+    return category_column(
+        field.name,
+        field.levels,
+        kept=np.flatnonzero((of_levels > 0) & ~rare),
+        rare=np.flatnonzero(rare),
+        missing=bool(counts[-1]),
+    )
 
 
 def _training_values(records: Records, rows: Int64) -> Iterator[tuple[int, Float64]]:
@@ -76,7 +88,7 @@ def _training_values(records: Records, rows: Int64) -> Iterator[tuple[int, Float
     A pass over the records collects as many columns as ``FIT_BYTES`` holds.
     """
     block = records.layout.numbers
-    at_once = max(1, FIT_BYTES // (8 * max(1, len(rows))))
+    at_once = max(1, FIT_BYTES // (8 * max(1, len(rows))))  # columns; a float64 has 8 bytes
     for first in range(0, len(block.fields), at_once):
         places = slice(first, first + at_once)
         numbers = block.fields[places]

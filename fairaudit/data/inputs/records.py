@@ -145,7 +145,7 @@ class RecordWriter:
         zero: Mapping[str, str] = NO_FIRST,
     ) -> None:
         self._features = features
-        self._codes: dict[int, Int64] = {}
+        self._codes: dict[int, Int64] = {}  # index of a category -> the code of each row, [N]
         fields = []
         for number, (name, column) in enumerate(columns_of(features).items()):
             declaration = declared.get(name)
@@ -158,12 +158,13 @@ class RecordWriter:
                 codes = StoredColumns(features).codes(name, names)
             elif name in levels or name in zero:
                 names = levels[name] if name in levels else encode_levels(column).names
+                # At most one level, that of ``zero``, which then is coded 0.
                 first = [level for level in names if level == zero.get(name)]
                 names = (*first, *(level for level in names if level not in first))
                 codes = StoredColumns(features).codes(name, names)
             else:
                 encoded = encode_levels(column)
-                names = encoded.names
+                names = encoded.names  # all that occur, so none is unlisted; -1 is missing
                 codes = np.where(encoded.codes < 0, len(names) + 1, encoded.codes)
             self._codes[number] = codes
             fields.append(Field(name, "category", gaps, names, declaration))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from fairaudit.config.declared import Declaration
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.column_types import encode_levels, kind_of, number_column
-from fairaudit.data.dataset import Dataset, InputRows, Int64, Split, columns_of
+from fairaudit.data.dataset import Dataset, Grouping, InputRows, Int64, Split, columns_of
 from fairaudit.data.inputs.encode import DecodedRows, Encoded, Encoder, make_encoder
 from fairaudit.data.inputs.split import holdout_size
 from fairaudit.data.inputs.spool import Spool
@@ -95,7 +95,7 @@ def read_public(config: AuditConfig, features: Sequence[str]) -> pa.Table:
     declared = {n: column for n, column in config.declared.items() if n in features}
     images = ImageOptions.of(config.resize, config.channels, config.pixels)
     present = dict.fromkeys(open_data(config.public_data, images).schema.names)
-    # A format of a column that is no feature need not be there.
+    # Formats for all columns, and for those that the file has: others it need not have.
     formats = [text for text in config.number_format if text.rpartition("=")[0] in ("", *present)]
     alone = AuditConfig(
         data=config.public_data,
@@ -127,16 +127,23 @@ def load_public(dataset: Dataset, config: AuditConfig) -> PublicRows:
             which one is of another kind.
     """
     assert config.public_data is not None
-    name, grouping, groups = config.public_data.name, dataset.groupings[0], None
     table = read_public(config, dataset.features.column_names)
-    if grouping.name in table.column_names and grouping.name not in config.bin:
-        levels = encode_levels(table.column(grouping.name))
-        if set(levels.names) <= set(grouping.names) and (levels.codes >= 0).all():
-            place = np.array([grouping.names.index(level) for level in levels.names], np.int64)
-            groups = place[levels.codes]
     features = table.select(dataset.features.column_names)
-    audited = _read_as(dataset.features, features, name)
+    audited = _read_as(dataset.features, features, config.public_data.name)
+    groups = _public_groups(table, dataset.groupings[0], config)
+    # The same types, so that the rows of both can stand in one table.
     return PublicRows(audited, features.cast(audited.schema), groups)
+
+
+def _public_groups(table: pa.Table, grouping: Grouping, config: AuditConfig) -> Int64 | None:
+    """Groups of public rows, ``[m]``; None where they are not known (:class:`PublicRows`)."""
+    if grouping.name not in table.column_names or grouping.name in config.bin:
+        return None
+    levels = encode_levels(table.column(grouping.name))
+    if not set(levels.names) <= set(grouping.names) or (levels.codes < 0).any():
+        return None
+    group_of_level = [grouping.names.index(level) for level in levels.names]
+    return np.array(group_of_level, np.int64)[levels.codes]
 
 
 def known_by(public: pa.Table) -> dict[str, tuple[str, ...] | None]:
@@ -166,20 +173,23 @@ def _read_as(features: pa.Table, public: pa.Table, name: str) -> pa.Table:
     """
     stored, columns = StoredColumns(features), {}
     for column, levels in known_by(public).items():
-        ours, theirs = features.column(column), public.column(column)
-        kinds = kind_of(ours.type), kind_of(theirs.type)
-        if levels is not None:
-            columns[column] = stored.texts(column, levels)
-            fits = kinds != ("number", "category")
-        elif kinds[1] == "image":
-            columns[column], fits = ours, ours.type == theirs.type
-        else:
+        audited_column, public_type = features.column(column), public.column(column).type
+        if kind_of(public_type) == "image":
+            columns[column] = audited_column
+            fits = audited_column.type == public_type
+        elif levels is None:
             columns[column] = number_column(stored.numbers(column))
-            fits = columns[column].null_count < len(ours) or ours.null_count == len(ours)
+            # Some value must be a number, unless all of them were missing before.
+            no_number = columns[column].null_count == len(audited_column)
+            fits = not no_number or audited_column.null_count == len(audited_column)
+        else:
+            columns[column] = stored.texts(column, levels)
+            is_category = kind_of(public_type) == "category"
+            fits = not (is_category and kind_of(audited_column.type) == "number")
         if not fits:
             raise DataError(
-                f"public data {name}: column {quoted(column)} holds {theirs.type}, "
-                f"in the audited table {ours.type}"
+                f"public data {name}: column {quoted(column)} holds {public_type}, "
+                f"in the audited table {audited_column.type}"
             )
     return pa.table(columns)
 

@@ -83,52 +83,33 @@ def open_archive(path: Path, options: ImageOptions) -> Archive:
             "store one, as uint8 of shape [N, height, width] or [N, height, width, 3]",
         )
     image = images[0]
-    for pixels in columns[image]:
-        shape, channels = " x ".join(map(str, pixels.shape)), pixels.shape[3:] or (1,)
-        if not pixels.size or channels not in ((1,), (3,)):
-            raise DataError(
-                f"array {quoted(image)} of shape {shape} holds no images",
-                "give [N, height, width], or 1 or 3 channels last",
-            )
-        if pixels.dtype != np.uint8:
-            raise DataError(
-                f"array {quoted(image)} holds {pixels.dtype}, not uint8",
-                "write pixels of 0 to 255: (255 * x).round().astype('uint8') for values of 0 to 1",
-            )
-    rows = [len(pixels) for pixels in columns[image]]
-    refuse_too_large(sum(rows), columns[image][0].shape[1:])
+    _refuse_odd_images(image, columns[image])
+    rows_of_sides = [len(pixels) for pixels in columns[image]]
+    n_rows = sum(rows_of_sides)
+    refuse_too_large(n_rows, columns[image][0].shape[1:])
     table, ignored = {}, []
     if sides:  # an array of one side, or of none, is no column beside those of every side
         ignored = [name for name in arrays if name.rpartition("_")[0] not in columns]
     for name, parts in columns.items():
-        first = parts[0]
-        # One number or text for each row.
-        is_column = first.shape[1:] in ((), (1,)) and first.shape and first.dtype.kind in _KINDS
-        if name != image and not is_column:
+        if name != image and not _holds_values(parts[0]):
             ignored.append(name)
             continue
-        if [len(part) for part in parts] != rows:
+        if [len(part) for part in parts] != rows_of_sides:
             raise DataError(
                 f"array {quoted(name)} has {sum(map(len, parts)):,} entries where "
-                f"{quoted(image)} has {sum(rows):,} images"
+                f"{quoted(image)} has {n_rows:,} images"
             )
         try:
             values = np.concatenate(parts)
         except ValueError:
             raise DataError(f"the parts of {quoted(name)} have different sizes") from None
-        if name != image:
-            values = values.reshape(len(values))
-            if values.dtype.kind == "S":
-                values = np.char.decode(values, "utf8", "replace")
-            if values.dtype.kind == "U":
-                table[name] = pa.array(values.tolist(), pa.string())
-            else:
-                table[name] = pa.array(values.astype(values.dtype.newbyteorder("=")))
-            continue
-        pixels = fitted(values.reshape(*values.shape[:3], -1), options)
-        table[name] = image_column(np.ascontiguousarray(pixels))
+        if name == image:
+            pixels = fitted(values.reshape(*values.shape[:3], -1), options)  # [N, H, W, C]
+            table[name] = image_column(np.ascontiguousarray(pixels))
+        else:
+            table[name] = _column_of(values)
     if sides and SPLIT not in table:
-        table[SPLIT] = pa.array(np.repeat(sides, rows).tolist(), pa.string())
+        table[SPLIT] = pa.array(np.repeat(sides, rows_of_sides).tolist(), pa.string())
     notices: tuple[Message, ...] = ()
     if ignored:
         notices = (ArraysIgnored(tuple(ignored)),)
@@ -143,6 +124,48 @@ def open_archive(path: Path, options: ImageOptions) -> Archive:
         table=whole,
         notices=notices,
     )
+
+
+def _refuse_odd_images(name: str, parts: Parts) -> None:
+    """Refuse arrays that are no images of bytes.
+
+    Args:
+        name: The column that they are of.
+        parts: Its arrays, one for each side.
+
+    Raises:
+        DataError: One is empty, has neither 1 nor 3 channels, or is of another type than uint8.
+    """
+    for pixels in parts:
+        channels = pixels.shape[3:] or (1,)
+        if not pixels.size or channels not in ((1,), (3,)):
+            raise DataError(
+                f"array {quoted(name)} of shape {' x '.join(map(str, pixels.shape))} holds no "
+                "images",
+                "give [N, height, width], or 1 or 3 channels last",
+            )
+        if pixels.dtype != np.uint8:
+            raise DataError(
+                f"array {quoted(name)} holds {pixels.dtype}, not uint8",
+                "write pixels of 0 to 255: (255 * x).round().astype('uint8') for values of 0 to 1",
+            )
+
+
+def _holds_values(array: NDArray[Any]) -> bool:
+    """Whether an array holds one number or text for each row: ``[N]`` or ``[N, 1]``."""
+    is_flat = array.ndim > 0 and array.shape[1:] in ((), (1,))
+    return is_flat and array.dtype.kind in _KINDS
+
+
+def _column_of(values: NDArray[Any]) -> pa.Array:
+    """Numbers or texts ``[N]`` or ``[N, 1]`` as a column; bytes are read as UTF-8."""
+    values = values.reshape(len(values))
+    if values.dtype.kind == "S":
+        values = np.char.decode(values, "utf8", "replace")
+    if values.dtype.kind == "U":
+        return pa.array(values.tolist(), pa.string())
+    # Arrow takes numbers in this machine's byte order alone.
+    return pa.array(values.astype(values.dtype.newbyteorder("=")))
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:

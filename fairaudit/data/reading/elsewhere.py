@@ -28,9 +28,8 @@ from fairaudit.io.scratch import scratch
 from fairaudit.messages.names import quoted
 
 _PIECE: Final = 1 << 22  # bytes that are copied at once
-_PATIENCE: Final = (
-    30  # seconds that Google's library may try again; it would be a quarter of an hour
-)
+# Seconds that Google's library may try again; without this it would be a quarter of an hour.
+_PATIENCE: Final = 30
 _PATTERN: Final = re.compile(r"[*?\[]")
 _TEXT: Final = "stdin.csv"  # a pipe has no ending, so what is no other format is taken for CSV
 
@@ -48,9 +47,10 @@ def at_hand(path: Path) -> Path:
     if isinstance(path, Address):
         return _copy_of(str(path))
     try:
-        is_pipe = not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode)
+        mode = path.stat().st_mode
     except (OSError, ValueError):  # whoever reads it says that it is missing
         return path
+    is_pipe = not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
     return _copy_of(str(path)) if is_pipe else path
 
 
@@ -62,21 +62,21 @@ def is_pattern(path: Path) -> bool:
 @cache
 def _copy_of(address: str) -> Path:
     """The copy of what lies at an address; made once in a process, as a pipe is read once."""
-    with _room():
+    with _copy_errors():
         folder = Path(tempfile.mkdtemp(dir=scratch()))
     try:
-        if address == STDIN:
-            return _of_stream(sys.stdin.buffer, folder)
+        if address == STDIN:  # ``-``
+            return _copy_of_stream(sys.stdin.buffer, folder)
         if "://" not in address:
             with open(address, "rb") as pipe:
-                return _of_stream(pipe, folder)
-        return _of_store(address, folder)
+                return _copy_of_stream(pipe, folder)
+        return _copy_of_store(address, folder)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
-def _of_stream(stream: BinaryIO, folder: Path) -> Path:
+def _copy_of_stream(stream: BinaryIO, folder: Path) -> Path:
     """What a pipe holds, as a file.
 
     Raises:
@@ -85,12 +85,12 @@ def _of_stream(stream: BinaryIO, folder: Path) -> Path:
     if stream.isatty():
         raise DataError("nothing is piped in", "for example: cat loans.csv | fairaudit inspect -")
     copy = folder / _TEXT
-    with _room(), copy.open("wb") as file:
+    with _copy_errors(), copy.open("wb") as file:
         shutil.copyfileobj(stream, file, _PIECE)
     return copy
 
 
-def _of_store(address: str, folder: Path) -> Path:
+def _copy_of_store(address: str, folder: Path) -> Path:
     """The files at an address: one, those of a folder, or those that a pattern fits.
 
     Raises:
@@ -107,9 +107,9 @@ def _of_store(address: str, folder: Path) -> Path:
         store, path = fs.FileSystem.from_uri(address)
         at_place = store.get_file_info(path)
         if at_place.type == fs.FileType.NotFound:
-            raise DataError(f"there is nothing at {_named(address)}")
+            raise DataError(f"there is nothing at {_quoted_address(address)}")
         if at_place.type == fs.FileType.File:
-            return _file(store, at_place, folder / Path(path).name)
+            return _copy_file(store, at_place, folder / Path(path).name)
         inside = store.get_file_info(fs.FileSelector(path, recursive=True))
     base = path.rstrip("/")
     root = folder / Path(base).name
@@ -120,31 +120,33 @@ def _of_store(address: str, folder: Path) -> Path:
         fits = not pattern or ("/" not in within and fnmatch.fnmatch(within, pattern))
         if is_part and fits:
             with _explained(address):
-                _file(store, info, root / within)
+                _copy_file(store, info, root / within)
             copied += 1
     if not copied:
-        raise DataError(f"there are no files at {_named(address)}{'/' * bool(pattern)}{pattern}")
+        raise DataError(
+            f"there are no files at {_quoted_address(address)}{'/' * bool(pattern)}{pattern}"
+        )
     return root
 
 
 def _leads_out(within: str) -> bool:
-    """Whether a name of a store would lead out of the folder that it is copied to."""
+    """Whether a name in a store would lead out of the folder that its files are copied to."""
     return ".." in Path(within).parts or within.startswith("/")
 
 
-def _file(store: fs.FileSystem, info: fs.FileInfo, copy: Path) -> Path:
+def _copy_file(store: fs.FileSystem, info: fs.FileInfo, copy: Path) -> Path:
     """Copy a file of a store.
 
     Raises:
         _BrokenOff: Reading failed, or gave fewer bytes than the store says there are.
     """
     with store.open_input_stream(info.path, compression=None) as stream:
-        with _room():
+        with _copy_errors():
             copy.parent.mkdir(parents=True, exist_ok=True)
             file = copy.open("wb")
         with file:
-            while piece := _next(stream):
-                with _room():
+            while piece := _next_piece(stream):
+                with _copy_errors():
                     file.write(piece)
     if info.size is not None and copy.stat().st_size != info.size:
         raise _BrokenOff
@@ -155,7 +157,7 @@ class _BrokenOff(Exception):
     """Reading a store failed, which is no failure of the disk that is written to."""
 
 
-def _next(stream: pa.NativeFile) -> bytes:
+def _next_piece(stream: pa.NativeFile) -> bytes:
     """The next bytes of a stream, none at its end; _BrokenOff where it fails."""
     try:
         return bytes(stream.read(_PIECE))
@@ -164,7 +166,7 @@ def _next(stream: pa.NativeFile) -> bytes:
 
 
 @contextmanager
-def _room() -> Iterator[None]:
+def _copy_errors() -> Iterator[None]:
     """Turn the failure of writing a copy within the block into an OutputError."""
     try:
         yield
@@ -179,7 +181,7 @@ def _room() -> Iterator[None]:
 @contextmanager
 def _explained(address: str) -> Iterator[None]:
     """Turn what a store raises within the block into one line, for its own may hold credentials."""
-    named = _named(address)
+    named = _quoted_address(address)
     scheme = address.partition("://")[0]
     try:
         yield
@@ -205,6 +207,6 @@ def _explained(address: str) -> Iterator[None]:
         ) from None
 
 
-def _named(address: str) -> str:
+def _quoted_address(address: str) -> str:
     """An address in quotes, without its parameters."""
     return quoted(address.partition("?")[0])

@@ -14,14 +14,14 @@ import pyarrow.csv as pacsv
 import pyarrow.ipc as paipc
 import pyarrow.parquet as pq
 
-from fairaudit.data.reading.memory import Room, read_text
+from fairaudit.data.reading.memory import MemoryBudget, read_text
 from fairaudit.data.reading.packed import whole
 from fairaudit.data.reading.text_form import REWRITTEN
 from fairaudit.errors import DataError
 from fairaudit.messages.names import listed
 
 Read = Callable[[Path, Sequence[str]], pa.Table]
-_PLACE_BITS: Final = 32  # where a text or list begins, in the column's memory
+_OFFSET_BITS: Final = 32  # where a text or list begins, in the column's memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,32 +60,32 @@ def _read_parquet(path: Path, columns: Sequence[str]) -> pa.Table:
     """
     file = pq.ParquetFile(path)
     wanted = list(columns)
-    Room(path).take(_least(file.schema_arrow, wanted, file.metadata.num_rows))
-    room = Room(path)
+    MemoryBudget(path).charge(_least_bytes(file.schema_arrow, wanted, file.metadata.num_rows))
+    budget = MemoryBudget(path)
     pieces = []
     for group in range(file.num_row_groups):
         pieces.append(file.read_row_group(group, columns=wanted))
-        room.take(pieces[-1].nbytes)
+        budget.charge(pieces[-1].nbytes)
     if not pieces:
         return file.read(columns=wanted).select(wanted)
     return pa.concat_tables(pieces).select(wanted)
 
 
-def _least(schema: pa.Schema, columns: Sequence[str], rows: int) -> int:
+def _least_bytes(schema: pa.Schema, columns: Sequence[str], rows: int) -> int:
     """At least how many bytes the named columns take in memory."""
     wanted = set(columns)
-    return sum(_width(field) for field in schema if field.name in wanted) * rows // 8
+    return sum(_least_bits(field) for field in schema if field.name in wanted) * rows // 8
 
 
-def _width(field: pa.Field) -> int:
+def _least_bits(field: pa.Field) -> int:
     """At least how many bits a value takes in memory; of texts and lists, where each begins."""
-    return _PLACE_BITS if _is_long(field) else int(field.type.bit_width)
+    return _OFFSET_BITS if _has_variable_width(field) else int(field.type.bit_width)
 
 
-def _is_long(field: pa.Field) -> bool:
+def _has_variable_width(field: pa.Field) -> bool:
     """Whether values take different amounts of memory, as texts and lists do."""
     try:
-        return int(field.type.bit_width) < 0
+        return int(field.type.bit_width) < 0  # Arrow says -1 of some, and raises for others
     except ValueError:
         return True
 
@@ -98,7 +98,7 @@ def _file_schema(path: Path) -> pa.Schema:
 
 def _read_file(path: Path, columns: Sequence[str]) -> pa.Table:
     """Columns of an Arrow file, one batch after the other, as long as there is memory."""
-    return _together(path, _file_schema(path), _file_batches, columns)
+    return _read_batches(path, _file_schema(path), _file_batches, columns)
 
 
 def _file_batches(path: Path, options: paipc.IpcReadOptions) -> Iterator[pa.RecordBatch]:
@@ -117,7 +117,7 @@ def _stream_schema(path: Path) -> pa.Schema:
 
 def _read_stream(path: Path, columns: Sequence[str]) -> pa.Table:
     """Columns of an Arrow stream, one batch after the other, as long as there is memory."""
-    return _together(path, _stream_schema(path), _stream_batches, columns)
+    return _read_batches(path, _stream_schema(path), _stream_batches, columns)
 
 
 def _stream_batches(path: Path, options: paipc.IpcReadOptions) -> Iterator[pa.RecordBatch]:
@@ -126,7 +126,7 @@ def _stream_batches(path: Path, options: paipc.IpcReadOptions) -> Iterator[pa.Re
         yield from paipc.open_stream(stream, options=options)
 
 
-def _together(
+def _read_batches(
     path: Path,
     schema: pa.Schema,
     batches: Callable[[Path, paipc.IpcReadOptions], Iterator[pa.RecordBatch]],
@@ -148,14 +148,15 @@ def _together(
     """
     wanted = list(columns)
     places = sorted(map(schema.get_field_index, wanted))  # Arrow takes an empty list for all
-    costs = [(_is_long(field), _width(field)) for field in map(schema.field, places)]
+    fields = [schema.field(place) for place in places]
+    costs = [(_has_variable_width(field), _least_bits(field)) for field in fields]
     narrowest = paipc.IpcReadOptions(included_fields=[places[costs.index(min(costs))]])
     rows = sum(len(batch) for batch in batches(path, narrowest))
-    Room(path).take(_least(schema, wanted, rows))
-    room, pieces = Room(path), []
+    MemoryBudget(path).charge(_least_bytes(schema, wanted, rows))
+    budget, pieces = MemoryBudget(path), []
     for batch in batches(path, paipc.IpcReadOptions(included_fields=places)):
         pieces.append(pa.Table.from_batches([batch]).select(wanted))
-        room.take(pieces[-1].nbytes)
+        budget.charge(pieces[-1].nbytes)
     return pa.concat_tables(pieces or [schema.empty_table().select(wanted)])
 
 
@@ -184,7 +185,7 @@ def _parse_arff(path: Path) -> _Arff:
         DataError: It is none, or a form that is not read: sparse rows, columns of tables.
     """
     text = whole(path)
-    Room(path).hold(REWRITTEN * text.size)
+    MemoryBudget(path).require(REWRITTEN * text.size)
     content = text.to_pybytes()
     start = _DATA.search(content)
     if start is None:

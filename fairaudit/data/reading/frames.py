@@ -57,7 +57,7 @@ def table_of(frame: Frame) -> pa.Table:
                 "collect it first, or write it to a Parquet file",
             ) from None
     names = [str(name) for name in table.column_names]
-    columns = [_plain(column.combine_chunks()) for column in table.columns]
+    columns = [_common_type(column.combine_chunks()) for column in table.columns]
     return pa.Table.from_arrays(columns, names=names)
 
 
@@ -94,14 +94,7 @@ def with_predictions(
     Raises:
         ConfigError: They are not one number or text for each row.
     """
-    labels = values.index if isinstance(values, pd.Series | pd.DataFrame) else None
-    if index is not None and labels is not None and not labels.equals(index):
-        moved = labels.is_unique and index.is_unique and set(labels) == set(index)
-        if moved and len(labels) == len(index):
-            raise ConfigError(
-                f"{argument} has the rows of the frame in another order",
-                f"give {argument}.loc[frame.index]",
-            )
+    _refuse_other_order(values, argument, index)
     array = _array_of(values, argument)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -113,13 +106,14 @@ def with_predictions(
     if len(array) != table.num_rows:
         raise ConfigError(f"{argument} has {len(array):,} values for {table.num_rows:,} rows")
     columns = [array] if array.ndim == 1 else list(array.T)
-    ends: Sequence[object] = [""]
+    endings: Sequence[object] = [""]  # of the names of the columns
     if len(columns) > 1:
-        named = values.columns if isinstance(values, pd.DataFrame) else range(len(columns))
-        ends = [f"_{name}".replace(",", " ") for name in named]
+        classes = values.columns if isinstance(values, pd.DataFrame) else range(len(columns))
+        # The names are separated by commas, so none may hold one.
+        endings = [f"_{name}".replace(",", " ") for name in classes]
     names = []
-    for end, column in zip(ends, columns, strict=True):
-        name = f"{argument}{end}"
+    for ending, column in zip(endings, columns, strict=True):
+        name = f"{argument}{ending}"
         while name in table.column_names:
             name = f"_{name}"
         try:
@@ -131,6 +125,28 @@ def with_predictions(
         table = table.append_column(name, stored)
         names.append(name)
     return table, ",".join(names)
+
+
+def _refuse_other_order(values: object, argument: str, index: pd.Index | None) -> None:
+    """Refuse values of pandas whose labels are those of the table's rows in another order.
+
+    Args:
+        values: Of any type; those without labels are taken to be in the order of the rows.
+        argument: The argument that they are of.
+        index: The labels of the table's rows; None: they have none.
+
+    Raises:
+        ConfigError: The labels are the same, in another order.
+    """
+    labels = values.index if isinstance(values, pd.Series | pd.DataFrame) else None
+    if index is None or labels is None or labels.equals(index):
+        return
+    is_moved = labels.is_unique and index.is_unique and set(labels) == set(index)
+    if is_moved and len(labels) == len(index):
+        raise ConfigError(
+            f"{argument} has the rows of the frame in another order",
+            f"give {argument}.loc[frame.index]",
+        )
 
 
 def with_columns(
@@ -156,18 +172,23 @@ def with_columns(
             names.append(name)
         return table, names
     extended, name = with_predictions(table, values, argument, index)
-    if name not in extended.column_names:
+    if name not in extended.column_names:  # these are several names, with commas between them
         raise ConfigError(f"{argument} has several values for a row", "give one for each")
-    own = str(getattr(values, "name", None) or argument)
-    if own not in table.column_names:
-        return extended.rename_columns([*table.column_names, own]), [own]
-    if table.column(own).to_pylist() == extended.column(name).to_pylist():
-        return table, [own]
+    own_name = str(getattr(values, "name", None) or argument)  # that of a Series
+    if own_name not in table.column_names:
+        return extended.rename_columns([*table.column_names, own_name]), [own_name]
+    if table.column(own_name).to_pylist() == extended.column(name).to_pylist():
+        return table, [own_name]
     return extended, [name]
 
 
 def holds_values(given: object, table: pa.Table) -> bool:
-    """Whether an argument that names columns gives values of the rows in their place."""
+    """Whether an argument gives the values of rows, and not a column's name or a list of names.
+
+    Args:
+        given: What the user gave.
+        table: The rows; a list as long as these is of values unless all of it are columns' names.
+    """
     if given is None or isinstance(given, str):
         return False
     if not isinstance(given, list | tuple):
@@ -182,9 +203,9 @@ def _array_of(values: object, argument: str) -> NDArray[np.generic]:
     Raises:
         ConfigError: They cannot be one.
     """
-    detached = getattr(values, "detach", None)  # a tensor that gradients flow through
     try:
-        array: NDArray[np.generic] = np.asarray(detached() if callable(detached) else values)
+        detach = getattr(values, "detach", None)  # a tensor's, which gradients may flow through
+        array: NDArray[np.generic] = np.asarray(detach() if callable(detach) else values)
     except Exception as error:  # of whatever library the values are
         raise ConfigError(
             f"{argument} of type {type(values).__name__} cannot be made an array "
@@ -215,7 +236,7 @@ def _of_pandas(frame: pd.DataFrame) -> pa.Table:
     for name in frame.columns:
         column = frame[name]
         try:
-            columns.append(pa.array(_as_text(column), from_pandas=True))
+            columns.append(pa.array(_storable(column), from_pandas=True))
         except (pa.ArrowException, ValueError, TypeError, OverflowError, NotImplementedError):
             odd.append(str(name))  # what is raised would show people's data
     if odd:
@@ -231,33 +252,41 @@ def _of_pandas(frame: pd.DataFrame) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=[str(name) for name in frame.columns])
 
 
-def _as_text(column: pd.Series) -> pd.Series:
-    """The column; intervals, periods and categories of these as their text, missing values kept."""
-    of = column.dtype
-    if isinstance(of, pd.SparseDtype):
+def _storable(column: pd.Series) -> pd.Series:
+    """A column that Arrow can store: intervals and periods, which it cannot, become their text.
+
+    Missing values stay missing, and every other column as it is, but that a sparse one is filled.
+    """
+    dtype = column.dtype
+    if isinstance(dtype, pd.SparseDtype):
         return pd.Series(np.asarray(column))
-    if isinstance(of, pd.CategoricalDtype):
-        of = of.categories.dtype
-    is_odd = isinstance(of, pd.IntervalDtype | pd.PeriodDtype)
-    if pd.api.types.is_object_dtype(of):
+    if isinstance(dtype, pd.CategoricalDtype):
+        dtype = dtype.categories.dtype
+    is_interval = isinstance(dtype, pd.IntervalDtype | pd.PeriodDtype)
+    if pd.api.types.is_object_dtype(dtype):
         known = column.dropna()
-        is_odd = len(known) > 0 and isinstance(known.iloc[0], pd.Interval | pd.Period)
-    if not is_odd:
+        is_interval = len(known) > 0 and isinstance(known.iloc[0], pd.Interval | pd.Period)
+    if not is_interval:
         return column
+    # As objects, so that a missing value can be None, which ``map`` leaves as it is.
     return column.astype(object).where(column.notna(), None).map(str, na_action="ignore")
 
 
-def _plain(column: pa.Array) -> pa.Array:
-    """The column in the one type that its kind has here; its values stay."""
-    of = column.type
-    if isinstance(column, pa.ChunkedArray):  # of no rows
-        column = pa.array([], of)
-    if pa.types.is_dictionary(of):
-        return _plain(column.dictionary_decode()).dictionary_encode()
-    if pa.types.is_large_string(of) or pa.types.is_string_view(of):
+def _common_type(column: pa.Array) -> pa.Array:
+    """The column in the one type that its kind of values has, whatever library wrote it.
+
+    Text and bytes have 32-bit offsets, moments are in microseconds, categories are coded anew in
+    order of appearance.
+    """
+    arrow_type = column.type
+    if isinstance(column, pa.ChunkedArray):  # what combining the pieces of no rows returns
+        column = pa.array([], arrow_type)
+    if pa.types.is_dictionary(arrow_type):
+        return _common_type(column.dictionary_decode()).dictionary_encode()
+    if pa.types.is_large_string(arrow_type) or pa.types.is_string_view(arrow_type):
         return column.cast(pa.string())
-    if pa.types.is_large_binary(of) or pa.types.is_binary_view(of):
+    if pa.types.is_large_binary(arrow_type) or pa.types.is_binary_view(arrow_type):
         return column.cast(pa.binary())
-    if pa.types.is_timestamp(of) and of.unit != "us":
-        return column.cast(pa.timestamp("us", of.tz), safe=False)
+    if pa.types.is_timestamp(arrow_type) and arrow_type.unit != "us":
+        return column.cast(pa.timestamp("us", arrow_type.tz), safe=False)
     return column

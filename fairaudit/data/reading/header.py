@@ -38,20 +38,20 @@ def refuse_odd_header(path: Path, form: TextForm) -> None:
     """
     lines = _first_lines(path, form)
     name = typed(path.name)
-    if len(lines) < 3:
+    if len(lines) < 3:  # too few to tell a header from rows
         return
     first, second, rest = lines[0], lines[1], lines[2:]
-    width = len(rest[0])
+    width = len(rest[0])  # fields of a row
     regular = [line for line in rest if len(line) == width]
-    if len(first) == 1 < width == len(second) and len(regular) == len(rest):
+    if len(first) == 1 and width == len(second) > 1 and len(regular) == len(rest):
         refuse_title(path, width)
-    if len(first) != width or len(second) != width:
+    if len(first) != width or len(second) != width:  # whoever reads the file refuses that
         return
     if first == second:
         raise DataError(
             f"{path.name} has its header twice", f"delete the second line: sed 2d {name} > new.csv"
         )
-    columns = list(zip(*regular, strict=True))
+    columns = list(zip(*regular, strict=True))  # without the first two lines
     are_numbers = [_of_numbers(column) for column in columns]
     if not any(are_numbers):
         return
@@ -61,11 +61,8 @@ def refuse_odd_header(path: Path, form: TextForm) -> None:
             f"({', '.join(map(quoted, second[:3]))}..)",
             f"delete one of them: sed 2d {name} > new.csv, or sed 1d for the first",
         )
-    if _is_row(
-        first,
-        are_numbers,
-        [[value, *column] for value, column in zip(second, columns, strict=True)],
-    ):
+    below = [[value, *column] for value, column in zip(second, columns, strict=True)]
+    if _is_row(first, are_numbers, below):
         raise DataError(
             f"{path.name} has no header: its first line is a row like those below",
             f"name its {width} columns: --names age,sex,.. or --names FILE, a name in each line",
@@ -150,6 +147,11 @@ def _is_second_header(
 
     One such word may mark a missing value, so two different ones are asked for, or one where there
     is a single column of numbers; and no other field may repeat a value below it.
+
+    Args:
+        second: The fields of the second line.
+        are_numbers: Of each column whether all lines below have numbers or nothing there.
+        columns: The values of each column below the second line.
     """
     words = []
     for value, is_number, column in zip(second, are_numbers, columns, strict=True):
@@ -169,6 +171,11 @@ def _is_row(
     It has a number in every column of numbers, and what a name has not: a value of a text column
     that stands below it, too, a number that stands twice, or one with a sign or decimals. Whole
     numbers in their order, as pixels or years, are names.
+
+    Args:
+        first: The fields of the first line.
+        are_numbers: Of each column whether all lines below have numbers or nothing there.
+        columns: The values of each column below the first line.
     """
     values = []
     repeats = False
@@ -181,7 +188,7 @@ def _is_row(
             repeats = True
     if repeats:
         return True
-    if len(values) < len(first):
+    if len(values) < len(first):  # texts that stand nowhere below are names
         return False
     ascending = all(one < other for one, other in pairwise(values))
     whole = all(value.is_integer() and value >= 0 for value in values)

@@ -73,9 +73,9 @@ class ImageOptions:
         """
         size = None
         if resize is not None:
-            sides = [
-                int(s) if s.isascii() and s.isdecimal() else 0 for s in resize.lower().split("x")
-            ]
+            texts = resize.lower().split("x")
+            # 0, which is refused, for what is no number; other scripts' digits are none.
+            sides = [int(s) if s.isascii() and s.isdecimal() else 0 for s in texts]
             if len(sides) != 2 or not all(1 <= side <= MAX_SIDE for side in sides):
                 raise ConfigError(
                     f"--resize {quoted(resize)} is not HEIGHTxWIDTH of 1 to {MAX_SIDE:,} pixels",
@@ -106,7 +106,7 @@ def decode_files(
     pixels = np.empty((0, 0, 0, 0), np.uint8)
     for row, (name, content) in enumerate(files):
         image = decode_image(name, content, options)
-        if not row:
+        if row == 0:
             refuse_too_large(n_images, image.shape)
             pixels = np.empty((n_images, *image.shape), np.uint8)
         height, width, channels = pixels.shape[1:]
@@ -116,7 +116,7 @@ def decode_files(
                 f"{height} x {width}",
                 f"scale all to one size, for example --resize {height}x{width}",
             )
-        if image.shape[2] > channels:
+        if image.shape[2] > channels:  # the first one in colour: those before get three channels
             refuse_too_large(n_images, image.shape)
             pixels = np.repeat(pixels, image.shape[2], axis=3)
         pixels[row] = image

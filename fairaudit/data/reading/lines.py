@@ -80,11 +80,12 @@ def lone_lines(path: Path, form: TextForm) -> LoneLines:
         records = lines.filter(is_record)
         lost += len(lines) - len(records)
         if len(records):
+            # The kept lines follow each other in Arrow's memory: they are one piece of bytes.
             _, offsets, bytes_of_lines = records.buffers()
             ends = np.frombuffer(offsets, np.int64)[records.offset :][: len(records) + 1]
             kept.append(bytes_of_lines[int(ends[0]) : int(ends[-1])])
     if not lost and content[-1:].to_pybytes() in (b"\n", b"\r"):
-        return LoneLines(content, 0)
+        return LoneLines(content, 0)  # the file as it lies there, uncopied
     return LoneLines(pa.py_buffer(b"".join([*kept, b"\n"])), lost)
 
 

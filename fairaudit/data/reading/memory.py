@@ -38,23 +38,31 @@ def at_hand() -> int | None:
     return min(free, max(0, most - used))
 
 
-class Room:
-    """The memory at hand when reading begins, and what of it pieces of a table have taken."""
+class MemoryBudget:
+    """The memory at hand when reading a file begins, and what pieces of its table have taken of it.
+
+    Args:
+        path: The file, for messages.
+
+    Attributes:
+        free: Bytes at hand at the beginning; None where the system does not say, and all fits.
+        taken: Bytes of columns that were counted so far.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path, self.free, self.taken = path, at_hand(), 0
 
-    def take(self, size: int) -> None:
+    def charge(self, size: int) -> None:
         """Count ``size`` bytes of columns, which are read or about to be read.
 
         Raises:
-            DataError: All that were counted are more than there is memory for, ``HELD`` times.
+            DataError: ``HELD`` times the bytes counted so far are more than there is memory for.
         """
         self.taken += size
-        self.hold(HELD * self.taken)
+        self.require(HELD * self.taken)
 
-    def hold(self, size: int) -> None:
-        """See that ``size`` bytes can be in memory together.
+    def require(self, size: int) -> None:
+        """Refuse to go on unless ``size`` bytes fit the memory that was at hand.
 
         Raises:
             DataError: They cannot.
@@ -99,17 +107,24 @@ def read_text(
         parse_options=parse_options,
         convert_options=convert_options,
     )
-    pieces.room.hold(table.nbytes)
+    pieces.budget.require(table.nbytes)
     return table
 
 
 class _Pieces(io.RawIOBase):
-    """A stream of text that ends with an error where what Arrow made of it fills the memory."""
+    """A stream of text that ends with an error where what Arrow made of it fills the memory.
+
+    Arrow reads it piece by piece, so each :meth:`read` is a moment to look at the memory.
+
+    Args:
+        path: The file, for messages.
+        text: Its content.
+    """
 
     def __init__(self, path: Path, text: io.IOBase | pa.NativeFile) -> None:
         super().__init__()
-        self.room = Room(path)
-        self._text, self._before = text, pa.total_allocated_bytes()
+        self.budget = MemoryBudget(path)
+        self._text, self._allocated_before = text, pa.total_allocated_bytes()
 
     def readable(self) -> bool:
         """It is read and not written."""
@@ -117,7 +132,7 @@ class _Pieces(io.RawIOBase):
 
     def read(self, size: int | None = -1, /) -> bytes:
         """The next bytes; DataError where the memory is full."""
-        self.room.hold(pa.total_allocated_bytes() - self._before)
+        self.budget.require(pa.total_allocated_bytes() - self._allocated_before)
         return bytes(self._text.read(size))
 
 

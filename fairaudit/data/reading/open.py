@@ -87,7 +87,8 @@ class TableFiles(DataSource):
         """
         needed = self._stored_in(columns)
         tables = [read_columns(file, needed) for file in self.files]
-        # What is text in one file is text in all, so that its values decide together.
+        # A CSV's types are guessed file by file. What is text in one is read as text from all, so
+        # that the values of all files decide together.
         texts = [name for name in needed if self.is_untyped and _is_text_somewhere(tables, name)]
         for place, file in enumerate(self.files):
             lacking = [n for n in texts if not pa.types.is_string(tables[place].column(n).type)]
@@ -124,12 +125,19 @@ class TableFiles(DataSource):
         return self._as_asked(StoredColumns(pa.table(whole), self.files[0].marks, lost), columns)
 
     def _stored_in(self, columns: Sequence[str]) -> list[str]:
-        """The columns of the files that hold what the named columns become of."""
-        lists = {number: name for name, k in self.lists.items() for number in names_of(name, k)}
-        stored: dict[str, None] = {}
+        """The columns of the files that the named columns are made of.
+
+        Images are made of all columns of pixels, and a number of a list of its column of lists.
+        """
+        list_of_number: dict[str, str] = {}
+        for name, length in self.lists.items():
+            list_of_number |= dict.fromkeys(names_of(name, length), name)
+        stored: dict[str, None] = {}  # a set that keeps the order
         for name in columns:
-            of_pixels = self.pixels if name == self.image and self.pixels else ()
-            stored |= dict.fromkeys(of_pixels or [lists.get(name, name)])
+            if name == self.image and self.pixels:
+                stored |= dict.fromkeys(self.pixels)
+            else:
+                stored[list_of_number.get(name, name)] = None
         return list(stored)
 
     def _as_asked(self, stored: StoredColumns, columns: Sequence[str]) -> StoredColumns:
@@ -139,14 +147,14 @@ class TableFiles(DataSource):
             DataError: An image cannot be read.
         """
         if self.pixels and self.image in columns:
-            images = self._of_pixels(stored)
+            images = self._images_of_pixels(stored)
             others = stored.table.drop_columns(list(self.pixels))
             stored = replace(stored, table=others.append_column(self.image, images))
         present = columns_of(stored.table)
         table = with_numbers(stored.table, {n: k for n, k in self.lists.items() if n in present})
         return replace(stored, table=self._with_images(table.select(list(columns))))
 
-    def _of_pixels(self, stored: StoredColumns) -> pa.ChunkedArray:
+    def _images_of_pixels(self, stored: StoredColumns) -> pa.ChunkedArray:
         """The column of images of a table's pixels.
 
         Raises:
@@ -359,7 +367,7 @@ def _tables(
 
 
 def _name_of(pixels: Sequence[str], schema: pa.Schema) -> str:
-    """What the column of images is called that columns of pixels become."""
+    """The name of the column of images that columns of pixels become, used by no other column."""
     if len(pixels) == 1:
         return pixels[0]
     return PIXELS if PIXELS not in schema.names or PIXELS in pixels else f"({PIXELS})"
@@ -377,13 +385,20 @@ def _lists(files: Sequence[TableFile], dropped: Sequence[str]) -> dict[str, int]
             continue
         length = fixed_length(one.type)
         if length is None:
-            seen: set[int] = set()
-            for file in files:
-                seen |= lengths_in(read_columns(file, [one.name]).column(one.name))
-            length = seen.pop() if len(seen) == 1 else None
-        if length is not None and length >= SHORTEST and not names & {*names_of(one.name, length)}:
+            length = _common_length(files, one.name)
+        if length is None or length < SHORTEST:
+            continue
+        if names.isdisjoint(names_of(one.name, length)):  # else its columns would hide others
             lengths[one.name] = length
     return lengths
+
+
+def _common_length(files: Sequence[TableFile], name: str) -> int | None:
+    """The length of all lists of a column, whose rows are read for it; None if they differ."""
+    seen: set[int] = set()
+    for file in files:
+        seen |= lengths_in(read_columns(file, [name]).column(name))
+    return seen.pop() if len(seen) == 1 else None
 
 
 def _has_images(schema: pa.Schema) -> bool:

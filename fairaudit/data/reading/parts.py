@@ -33,7 +33,7 @@ def parts_below(folder: Path) -> list[Path]:
             continue
         if path.is_dir() and "=" in path.name:
             paths += parts_below(path)
-        elif is_table_name(path) and (path.is_file() or not path.is_dir()):
+        elif is_table_name(path) and not path.is_dir():  # a broken link is refused when it is read
             paths.append(path)
     return paths
 
@@ -66,8 +66,8 @@ def with_folders(
     Raises:
         DataError: Some files lie in folders that name a column, and others not.
     """
-    named = [named_by_folders(folder, file.path) for file in files]
-    types: dict[str, pa.DataType] = {}
+    named = [named_by_folders(folder, file.path) for file in files]  # of each file
+    types: dict[str, pa.DataType] = {}  # column -> its type, decided by all folders together
     for name in named[0]:
         if not all(name in values for values in named):
             raise DataError(f"some files of {folder.name} lie in no folder {name}=..")
@@ -77,16 +77,14 @@ def with_folders(
             types[name] = pa.int64()
     with_parts = []
     for file, values in zip(files, named, strict=True):
-        own = set(file.schema.names)
-        if set(values) - set(types):
-            other = listed(sorted(set(values) - set(types)))
-            raise DataError(f"only some folders of {folder.name} name {other}")
-        parts = {
-            name: _scalar(values[name], of_type)
-            for name, of_type in types.items()
-            if name not in own
-        }
-        with_parts.append(_with(file, parts, file.path.relative_to(folder).as_posix()))
+        others = sorted(set(values) - set(types))
+        if others:
+            raise DataError(f"only some folders of {folder.name} name {listed(others)}")
+        parts: dict[str, pa.Scalar] = {}
+        for name, arrow_type in types.items():
+            if name not in file.schema.names:  # a file's own column comes before its folder
+                parts[name] = _scalar(values[name], arrow_type)
+        with_parts.append(_with_columns(file, parts, file.path.relative_to(folder).as_posix()))
     return with_parts
 
 
@@ -119,12 +117,12 @@ def _side_of(path: Path) -> str:
     return _SIDE_OF_ENDING.get(ending_of(path), "")
 
 
-def _scalar(text: str | None, of_type: pa.DataType) -> pa.Scalar:
-    """A folder's value in the column's type."""
-    return pa.scalar(text, pa.string()).cast(of_type)
+def _scalar(text: str | None, arrow_type: pa.DataType) -> pa.Scalar:
+    """A folder's value in the column's type; None is null."""
+    return pa.scalar(text, pa.string()).cast(arrow_type)
 
 
-def _with(file: TableFile, parts: Mapping[str, pa.Scalar], within: str) -> TableFile:
+def _with_columns(file: TableFile, parts: Mapping[str, pa.Scalar], within: str) -> TableFile:
     """The file with columns that folders name behind its own."""
     schema = file.schema
     for name, value in parts.items():

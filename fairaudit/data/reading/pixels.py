@@ -49,6 +49,7 @@ class PixelLayout:
         if text is None:
             return None
         parts = text.lower().split("x")
+        # 0, which is refused, for what is no number; other scripts' digits are none.
         sides = [int(side) if side.isascii() and side.isdecimal() else 0 for side in parts]
         if len(sides) in (2, 3) and all(1 <= side <= _LARGEST for side in sides):
             if len(sides) == 2:
@@ -89,20 +90,18 @@ def pixel_columns(schema: pa.Schema, layout: PixelLayout, dropped: Sequence[str]
     """
     fields = [field for field in schema if field.name not in dropped]
     single = [field.name for field in fields if _may_hold_images(field.type)]
-    numbered: dict[str, list[tuple[int, str]]] = {}
+    numbered: dict[str, list[tuple[int, str]]] = {}  # what stands before -> number, name
     for field in fields:
         match = _NAME.fullmatch(field.name)
         if match and not _may_hold_images(field.type):
             numbered.setdefault(match[1], []).append((int(match[2]), field.name))
-    of_one_name = [
-        [name for _, name in sorted(names, key=lambda pair: pair[0])]
-        for names in numbered.values()
-        if len(names) == layout.values
-    ]
-    if len(of_one_name) == 1 and layout.values > 1:
-        return of_one_name[0]
+    # Columns of one name with as many numbers as an image has values: in the order of the numbers.
+    series = [names for names in numbered.values() if len(names) == layout.values]
+    if len(series) == 1 and layout.values > 1:
+        return [name for _, name in sorted(series[0], key=lambda pair: pair[0])]
+    # Else all numbered columns, as r0.., g0.., b0.. or 1x1.., in the order of the table.
     together = [name for names in numbered.values() for _, name in names]
-    if not of_one_name and len(together) == layout.values:
+    if not series and len(together) == layout.values:
         places = {field.name: place for place, field in enumerate(fields)}
         return sorted(together, key=places.__getitem__)
     if len(single) == 1:
@@ -154,11 +153,11 @@ def read_pixels(
         name = columns[0]
         columns = names_of(name, layout.values)
         table = with_numbers(table, {name: layout.values})
-    numbers_of = StoredColumns(table, stored.marks)
+    pixel_table = StoredColumns(table, stored.marks)
     lacking = np.zeros(table.num_rows, np.bool_)
     for place, name in enumerate(columns):
-        numbers = numbers_of.numbers(name)
-        with np.errstate(invalid="ignore"):
+        numbers = pixel_table.numbers(name)
+        with np.errstate(invalid="ignore"):  # NaN, a missing value, fits no range
             fits = (numbers >= 0) & (numbers <= 255) & (numbers == np.floor(numbers))
         lacking |= ~fits
         values[:, place] = np.where(fits, numbers, 0)

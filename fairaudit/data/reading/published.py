@@ -104,7 +104,7 @@ def _open_idx(folder: Path, options: ImageOptions) -> IdxFiles:
             f"{folder.name} holds several sets of images: {listed(names)}",
             "move one of them into a folder of its own",
         )
-    parts: list[tuple[str, UInt8, UInt8]] = []
+    parts: list[tuple[str, UInt8, UInt8]] = []  # side, images [N, H, W], labels [N]
     present = {side for _, side, _ in files}
     for side in (side for side in ("train", "test") if side in present):
         pair = [files.get((names[0], side, kind)) for kind in ("images", "labels")]
@@ -125,7 +125,7 @@ def _open_idx(folder: Path, options: ImageOptions) -> IdxFiles:
         IMAGE: image_column(np.ascontiguousarray(pixels)),
         _LABEL: pa.array(np.concatenate([labels for _, _, labels in parts]).astype(np.int64)),
     }
-    if len(parts) > 1:
+    if len(parts) > 1:  # the side of each image, in the order of the parts
         sides = [side for side, images, _ in parts for _ in range(len(images))]
         columns[SPLIT] = pa.array(sides, pa.string())
     table = pa.table(columns)
@@ -146,28 +146,29 @@ def _idx_array(path: Path, dimensions: int) -> UInt8:
     Raises:
         DataError: It is none, of other dimensions, or longer or shorter than it says.
     """
-    why = DataError(
+    damaged = DataError(
         f"{path.name} is no IDX file of {dimensions} dimensions, or is damaged", "fetch it again"
     )
     try:
         with unpacked(path) as stream:
             head = stream.read(4 + 4 * dimensions)
+            # Two zeros, the type, the number of dimensions; then each size as 4 bytes, big-endian.
             if len(head) < 4 + 4 * dimensions or head[:4] != bytes((0, 0, _BYTES_OF, dimensions)):
-                raise why
+                raise damaged
             shape = np.frombuffer(head[4:], ">u4").astype(np.int64).tolist()
             if dimensions > 1:
                 refuse_too_large(shape[0], (*shape[1:], 1))
             size = int(np.prod(shape))
             content = stream.read(size + 1)  # one more, to notice that there is more
     except OSError:
-        raise why from None
+        raise damaged from None
     if len(content) != size:
-        raise why
+        raise damaged
     return np.frombuffer(content, np.uint8).reshape(shape)
 
 
 def _list_of(folder: Path, stem: str) -> Path | None:
-    """The list of that name in a folder, as CSV or as text; None where there is none."""
+    """The path of a list of CelebA in a folder, as CSV or as text; None where there is none."""
     for ending in _ENDINGS:
         path = folder / f"{stem}{ending}"
         if path.is_file():
@@ -185,9 +186,9 @@ def _open_celeba(folder: Path, options: ImageOptions) -> ImageFolder:
     notices: list[Message] = []
     rows = np.arange(len(ids))
     if partition is not None:
-        _, of_parts, parts = _listed_values(partition, has_names=False)
-        part_of = dict(zip(of_parts, parts[:, 0].tolist(), strict=True))
-        sides = [_SIDES.get(part_of.get(name, -1), "") for name in ids]
+        _, images, parts = _listed_values(partition, has_names=False)
+        part_of = dict(zip(images, parts[:, 0].tolist(), strict=True))
+        sides = [_SIDES.get(part_of.get(name, -1), "") for name in ids]  # "": left out
         rows = np.array([row for row, side in enumerate(sides) if side], dtype=np.int64)
         columns[SPLIT] = pa.array(sides, pa.string())
         left_out = len(ids) - len(rows)

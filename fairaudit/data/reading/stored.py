@@ -81,19 +81,22 @@ class StoredColumns:
         or truth value. A value that is none of them has the code ``len(names)``, a missing one the
         next.
         """
-        place = _places(names)
+        code_of_text = _codes_of_spellings(names)
         unlisted, missing = len(names), len(names) + 1
         marks = self.rules.marks_of(name)
-        if all(map(_WHOLE_NUMBER.fullmatch, names)):
+        if all(
+            map(_WHOLE_NUMBER.fullmatch, names)
+        ):  # a category of numbers, as a column of numbers
             marks |= self.marks
         codes = encode_codes(self._plain(name))
-        of_values = []
+        code_of_value = []
         for text in level_names(codes.values):
-            code = place.get(text, place.get(spelled(text)))
+            code = code_of_text.get(text, code_of_text.get(spelled(text)))
             if code is None:
                 code = missing if text.strip() in marks else unlisted
-            of_values.append(code)
-        return np.array([*of_values, missing], np.int64)[codes.codes]
+            code_of_value.append(code)
+        # The last entry is that of null, as in ``encode_codes``.
+        return np.array([*code_of_value, missing], np.int64)[codes.codes]
 
     def texts(self, name: str, names: Sequence[str] = ()) -> pa.ChunkedArray:
         """A column as text, null where a value is missing: 1.0 is ``1``, true is ``true``.
@@ -115,7 +118,10 @@ class StoredColumns:
         return pc.if_else(pa.chunked_array([pa.array(is_named)]), named, unnamed)
 
     def present(self, name: str) -> NDArray[np.bool_]:
-        """Which rows have something else in a column of numbers than a missing one, ``[N]``."""
+        """Which rows of a column of numbers have a value, be it a number or not, ``[N]``.
+
+        Null, a mark of the file's format and a text or number that is said to be missing are none.
+        """
         column = self._plain(name)
         present = column.is_valid().to_numpy()
         if pa.types.is_large_string(column.type):
@@ -123,7 +129,8 @@ class StoredColumns:
             is_mark = pc.or_(is_mark, self.rules.is_missing(name, column))
             present &= ~is_mark.to_numpy()
         numbers = self._numbers(name)
-        present &= np.isnan(numbers) | ~np.isnan(self.rules.without_marks(name, numbers))
+        is_marked_number = ~np.isnan(numbers) & np.isnan(self.rules.without_marks(name, numbers))
+        present &= ~is_marked_number
         return np.asarray(present, dtype=np.bool_)
 
     def _plain(self, name: str) -> pa.ChunkedArray:
@@ -167,18 +174,18 @@ def type_of_names(names: Sequence[str]) -> Literal["bool", "int64", "double", "s
     return "string"
 
 
-def _places(names: Sequence[str]) -> dict[str, int]:
-    """Each text that spells one of the names, but for blanks and other digits -> its index.
+def _codes_of_spellings(names: Sequence[str]) -> dict[str, int]:
+    """Text -> the index of the name that it is, or that it spells in other digits or case.
 
     A name itself comes before all other spellings, and the first of two names before the second.
     """
-    place = {name: code for code, name in reversed(list(enumerate(names)))}
+    codes = {name: code for code, name in reversed(list(enumerate(names)))}
     for code, name in enumerate(names):
-        place.setdefault(spelled(name), code)
+        codes.setdefault(spelled(name), code)
     for truth, number in _TRUTH.items():
-        if truth in place:
-            place.setdefault(number, place[truth])
-    return place
+        if truth in codes:
+            codes.setdefault(number, codes[truth])
+    return codes
 
 
 def _chosen(

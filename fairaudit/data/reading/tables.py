@@ -22,7 +22,7 @@ from fairaudit.data.dataset import columns_of
 from fairaudit.data.reading.formats import FORMATS
 from fairaudit.data.reading.header import fields_of, refuse_footer, refuse_odd_header, refuse_title
 from fairaudit.data.reading.lines import MOST_BYTES, header_of, is_closed, lone_lines
-from fairaudit.data.reading.memory import Room, read_text
+from fairaudit.data.reading.memory import MemoryBudget, read_text
 from fairaudit.data.reading.packed import ending_of, packing_of, unpacked
 from fairaudit.data.reading.refused import other_kind
 from fairaudit.data.reading.stored import StoredColumns
@@ -99,15 +99,9 @@ def open_source(path: Path, *, is_alone: bool = False, names: Sequence[str] = ()
         DataError: Missing, unreadable, not a table, or with duplicate column names.
     """
     head = _first_bytes(path)
-    typed = next((one for one in FORMATS if one.is_one(head)), None)
+    typed = next((one for one in FORMATS if one.is_one(head)), None)  # None: delimited text
     if typed is None:
-        other = other_kind(path, head)
-        if other is None and not names and ending_of(path) not in _TEXTS:
-            other = DataError(
-                f"{path.name} is no CSV, Parquet or Arrow file", "save the table as CSV"
-            )
-        if other is not None:
-            raise other
+        _refuse_other_kind(path, head, names)
     elif is_alone and not typed.by_rows:
         raise DataError(
             f"{path.name} is of a format ({typed.name}) whose rows are not read one by one",
@@ -115,43 +109,91 @@ def open_source(path: Path, *, is_alone: bool = False, names: Sequence[str] = ()
         )
     form = TextForm()
     with explained(path):
-        if typed is not None:
-            if not typed.may_be_packed and packing_of(path) is not None:
-                raise DataError(f"{path.name} is a packed {typed.name} file", "unpack it")
-            schema = typed.schema(path)
-        else:
+        if typed is None:
             if head.startswith((b"\xff\xfe", b"\xfe\xff")):
                 raise UnicodeError("UTF-16")
             form = _form(path, head, names, is_alone=is_alone)
-            with (
-                _footer_named(path, form),
-                pacsv.open_csv(
-                    BytesIO(_header_of_lone_rows(path, form)) if is_alone else form.content(path),
-                    read_options=form.reading,
-                    parse_options=form.parsing,
-                    convert_options=pacsv.ConvertOptions(check_utf8=False),
-                ) as reader,
-            ):
-                schema = reader.schema
+            schema = _text_schema(path, form, is_alone=is_alone)
+        else:
+            if not typed.may_be_packed and packing_of(path) is not None:
+                raise DataError(f"{path.name} is a packed {typed.name} file", "unpack it")
+            schema = typed.schema(path)
         columns = list(schema.names)  # undecodable names show here
     if not columns:
         raise DataError(f"{path.name} has no columns")
-    doubled = [name for name, count in Counter(columns).items() if count > 1]
-    if doubled:
-        raise DataError(
-            f"{path.name} has several columns of one name: {listed(doubled)}",
-            f"give each a name of its own: {_renamed(path, columns, form.delimiter)}"
-            if typed is None and not form.names and all(map(_SIMPLE_NAME.fullmatch, doubled))
-            else "give each a name of its own; where they are copies, leave one out",
-        )
+    _refuse_doubled(path, columns, form if typed is None else None)
     declared = {}
     for key in _DECLARABLE:
         value = (schema.metadata or {}).get(f"fairaudit.{key}".encode())
         if value is not None:
             declared[key] = value.decode("utf8", "replace")
-    by = "declared in the file" if declared else ""
-    kind = "csv" if typed is None else typed.name
-    return TableFile(path, kind, schema, declared, by, form, is_alone)
+    return TableFile(
+        path=path,
+        format="csv" if typed is None else typed.name,
+        schema=schema,
+        declared=declared,
+        declared_by="declared in the file" if declared else "",
+        form=form,
+        is_alone=is_alone,
+    )
+
+
+def _refuse_other_kind(path: Path, head: bytes, names: Sequence[str]) -> None:
+    """Refuse a file that is neither of a format that is read nor delimited text.
+
+    Args:
+        path: The file.
+        head: Its first bytes.
+        names: Of its columns, as an option gives them; then any ending may be that of a text file.
+
+    Raises:
+        DataError: It is of another kind, by its bytes or its ending.
+    """
+    error = other_kind(path, head)
+    if error is None and not names and ending_of(path) not in _TEXTS:
+        error = DataError(f"{path.name} is no CSV, Parquet or Arrow file", "save the table as CSV")
+    if error is not None:
+        raise error
+
+
+def _text_schema(path: Path, form: TextForm, *, is_alone: bool) -> pa.Schema:
+    """The columns of a text file; types are a first guess of Arrow's by its first rows.
+
+    Where rows stand alone nothing but the line that names the columns is read.
+    """
+    # Text that is not UTF-8 is refused when all of it is read.
+    convert = pacsv.ConvertOptions(check_utf8=False)
+    with (
+        _footer_named(path, form),
+        pacsv.open_csv(
+            BytesIO(_header_of_lone_rows(path, form)) if is_alone else form.content(path),
+            read_options=form.reading,
+            parse_options=form.parsing,
+            convert_options=convert,
+        ) as reader,
+    ):
+        schema = reader.schema
+    return schema
+
+
+def _refuse_doubled(path: Path, columns: Sequence[str], form: TextForm | None) -> None:
+    """Refuse a file with several columns of one name.
+
+    Args:
+        path: The file.
+        columns: Names of its columns.
+        form: How a text file is laid out; None for other formats.
+
+    Raises:
+        DataError: Some name stands twice; the hint for a text file renames its columns.
+    """
+    doubled = [name for name, count in Counter(columns).items() if count > 1]
+    if not doubled:
+        return
+    hint = "give each a name of its own; where they are copies, leave one out"
+    if form is not None and not form.names and all(map(_SIMPLE_NAME.fullmatch, doubled)):
+        hint = f"give each a name of its own: {_renamed(path, columns, form.delimiter)}"
+    raise DataError(f"{path.name} has several columns of one name: {listed(doubled)}", hint)
 
 
 def _names_itself(line: str, names: Sequence[str]) -> bool:
@@ -171,7 +213,11 @@ def _bare(name: str) -> str:
 
 
 def _renamed(path: Path, columns: Sequence[str], delimiter: str) -> str:
-    """A command that copies a text file with other names for columns of one name, numbered."""
+    """A shell command that copies a text file and numbers columns of one name: age, age_2, age_3.
+
+    Each ``1s/../../K`` of sed changes, in the first line, the K-th column of that name. The last
+    comes first, as a changed name is not counted any more.
+    """
     changes = []
     sign = re.escape(delimiter)
     for name, count in Counter(columns).items():
@@ -185,16 +231,24 @@ def _renamed(path: Path, columns: Sequence[str], delimiter: str) -> str:
 def _form(path: Path, head: bytes, names: Sequence[str], *, is_alone: bool) -> TextForm:
     """How a text file is laid out, by its first line.
 
+    Args:
+        path: The file.
+        head: Its first bytes, unpacked.
+        names: Of its columns, as an option gives them; (): its first line names them. They are not
+            used where the first line names the columns all the same.
+        is_alone: Whether no row of the file may be looked at.
+
     Raises:
         DataError: The line is no header, or not as the names say.
     """
     lines = head.decode(errors="replace").splitlines()
-    if not names or _names_itself(next(filter(None, lines), ""), names):
-        first, second = [*filter(None, lines), "", ""][:2]
+    first, second = [*filter(None, lines), "", ""][:2]  # lines that are not empty
+    if not names or _names_itself(first, names):
         form = TextForm.of(first)
-        if not is_alone:
-            if form.delimiter == BLANK and TextForm.of(second).delimiter != BLANK:
-                refuse_title(path, len(fields_of(second, TextForm.of(second))))
+        if not is_alone:  # else no row may be looked at
+            of_second = TextForm.of(second)
+            if form.delimiter == BLANK and of_second.delimiter != BLANK:
+                refuse_title(path, len(fields_of(second, of_second)))
             refuse_odd_header(path, form)
         return form
     if is_alone:
@@ -235,9 +289,9 @@ def read_columns(source: TableFile, columns: Sequence[str], *, as_text: bool = F
                 null_values=[""],
                 strings_can_be_null=True,
             )
-            room = Room(source.path)
+            budget = MemoryBudget(source.path)
             table = _read_csv(source, convert)
-            room.take(table.nbytes)
+            budget.charge(table.nbytes)
         # Arrow trusts offsets, codes and text of a file, and would follow them.
         table.validate(full=True)
         if source.format == "csv" and any(map(pa.types.is_binary, table.schema.types)):

@@ -10,12 +10,12 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from fairaudit.data.reading.memory import Room
+from fairaudit.data.reading.memory import MemoryBudget
 from fairaudit.data.reading.packed import unpacked, whole
 
 BLANK: Final = " "  # the delimiter of a file whose fields have blanks or tabs between them
-# A quoted field, to be kept, or what stands between two fields.
 REWRITTEN: Final = 2  # times that a text is in memory while another is made of it
+# A quoted field, to be kept, or what stands between two fields.
 _GAPS: Final = re.compile(rb'("(?:[^"\n\r]|"")*")|[ \t]+')
 _AT_ENDS: Final = re.compile(rb"^[ \t]+|[ \t]+$", re.MULTILINE)
 _REMARKS: Final = re.compile(rb"^\|[^\n]*\n?", re.MULTILINE)  # as UCI writes them
@@ -65,11 +65,11 @@ class TextForm:
             OSError: It cannot be read.
             DataError: It does not fit the memory at hand as it lies there.
         """
-        Room(path).hold(path.stat().st_size)
+        MemoryBudget(path).require(path.stat().st_size)
         if self.delimiter != BLANK and not self.names:
             return unpacked(path)
         text = whole(path)
-        Room(path).hold(REWRITTEN * text.size)
+        MemoryBudget(path).require(REWRITTEN * text.size)
         return BytesIO(self.with_single_delimiters(text.to_pybytes()))
 
     def with_single_delimiters(self, content: bytes) -> bytes:

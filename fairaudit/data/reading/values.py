@@ -26,7 +26,8 @@ _CODES = "USD|EUR|GBP|JPY|CHF|CNY|INR|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|BRL|MXN|KR
 _MONEY = rf"(?:(?:{_CODES})|[A-Z]{{0,2}}\p{{Sc}})"
 _FIRST = r"[1-9]\d{0,2}"  # before a sign between thousands: 0,123 is no thousand
 _BETWEEN = rf"(?:{_BLANK}|[{_APOSTROPHES}])"
-# Digits with or without a sign between thousands; the last three stand alone, as in 12,34,567.
+# Digits with or without a sign between thousands; before the last three there may be groups of two,
+# as in the Indian 12,34,567.
 _DIGITS = {
     "point": rf"(?:(?:{_FIRST}(?:,\d{{2,3}})*,\d{{3}}|{_FIRST}(?:{_BETWEEN}\d{{3}})+|\d+)"
     r"(?:\.\d*)?|\.\d+)",
@@ -36,7 +37,7 @@ _SIGN = "[-+\N{MINUS SIGN}]?"
 
 
 def _whole(digits: str) -> str:
-    """The pattern of a number with its signs: of money, of a percentage, of a negative one."""
+    """The pattern of a text that is a number: digits, signs of money, %, plus, minus, brackets."""
     number = f"{_SIGN}{_BLANK}*{_MONEY}?{_BLANK}*{_SIGN}{digits}(?:[eE][-+]?\\d+)?"
     ends = rf"{_BLANK}*(?:%|{_MONEY})?"
     return rf"^(?:{number}{ends}|\({number}{ends}\))$"
@@ -85,31 +86,13 @@ class ValueRules:
         """
         marks: dict[str | None, set[str]] = {}
         for text in missing_values:
-            about, mark = _divided(text, columns)
-            marks.setdefault(about, set()).add(mark.strip())
+            column, mark = _divided(text, columns)
+            marks.setdefault(column, set()).add(mark.strip())
         for name, texts in declared.items():
             if texts:
                 marks.setdefault(name, set()).update(text.strip() for text in texts)
-        formats: dict[str | None, NumberFormat] = {}
-        for text in number_format:
-            before, sign, after = text.rpartition("=")
-            kind = next((kind for kind in get_args(NumberFormat) if kind == after.strip()), None)
-            if kind is None:
-                raise ConfigError(
-                    f"--number-format {quoted(text)}: {quoted(after)} is no format",
-                    "point (1,234.5), comma (1.234,5) or text; of one column: COL=point",
-                )
-            column = before.strip() if sign else None
-            if column is not None and column not in columns:
-                raise ConfigError(
-                    f"--number-format: {quoted(column)} is not in the data",
-                    nearest(column, columns),
-                )
-            if formats.setdefault(column, kind) != kind:
-                raise ConfigError(f"--number-format {quoted(text)}: another format is given, too")
-        if formats.get(None) == "text":
-            raise ConfigError("--number-format text is about one column", "write COL=text")
-        return cls({name: frozenset(texts) for name, texts in marks.items()}, formats)
+        frozen_marks = {name: frozenset(texts) for name, texts in marks.items()}
+        return cls(frozen_marks, _given_formats(number_format, columns))
 
     def marks_of(self, column: str) -> frozenset[str]:
         """Texts, without blanks at their ends, that are said to be a missing value of a column."""
@@ -126,13 +109,10 @@ class ValueRules:
 
     def without_marks(self, column: str, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
         """Numbers of a column with NaN for those that are said to be a missing value, as -999."""
-        codes = []
-        for mark in self.marks_of(column):
-            if re.fullmatch(_PLAIN, mark):
-                codes.append(float(mark))
-        if not codes:
+        missing = [float(mark) for mark in self.marks_of(column) if re.fullmatch(_PLAIN, mark)]
+        if not missing:
             return numbers
-        return np.where(np.isin(numbers, codes), np.nan, numbers)
+        return np.where(np.isin(numbers, missing), np.nan, numbers)
 
 
 NO_RULES: Final = ValueRules()
@@ -154,20 +134,20 @@ def numbers_of(texts: pa.ChunkedArray, kind: NumberFormat | None) -> pa.ChunkedA
         [1234.5, 13.5, -20.0]
     """
     trimmed = pc.utf8_trim_whitespace(texts)
-    nothing = pa.scalar(None, trimmed.type)
-    plain = pc.match_substring_regex(trimmed, _PLAIN)
-    read = pc.if_else(plain, trimmed, nothing)
+    # As text that Arrow's cast reads, null where there is none.
+    readable = pc.if_else(is_number(trimmed, None), trimmed, pa.scalar(None, trimmed.type))
     if kind in _WHOLE:
-        fits = is_number(trimmed, kind)
+        # Without all signs that the format allows beside digits, a point and a minus.
         bare = pc.replace_substring_regex(trimmed, _NOT_OF_A_NUMBER[kind], "")
         bare = pc.replace_substring(bare, "\N{MINUS SIGN}", "-")
         if kind == "comma":
             bare = pc.replace_substring(bare, ",", ".")
-        below = pc.starts_with(trimmed, "(")
-        bare = pc.if_else(below, pc.replace_substring_regex(bare, "^", "-"), bare)
-        is_one = pc.and_(fits, pc.match_substring_regex(bare, _PLAIN))  # -$-5 is none
-        read = pc.if_else(is_one, bare, read)
-    return read.cast(pa.float64())
+        is_below_0 = pc.starts_with(trimmed, "(")  # bookkeepers write (20) for -20
+        bare = pc.if_else(is_below_0, pc.replace_substring_regex(bare, "^", "-"), bare)
+        # Two signs, as in -$-5, fit the format and are no number all the same.
+        fits = pc.and_(is_number(trimmed, kind), is_number(bare, None))
+        readable = pc.if_else(fits, bare, readable)
+    return readable.cast(pa.float64())
 
 
 def is_number(texts: pa.ChunkedArray, kind: NumberFormat | None) -> pa.ChunkedArray:
@@ -175,8 +155,44 @@ def is_number(texts: pa.ChunkedArray, kind: NumberFormat | None) -> pa.ChunkedAr
     return pc.match_substring_regex(texts, _PLAIN if kind in (None, "text") else _WHOLE[kind])
 
 
+def _given_formats(
+    number_format: Sequence[str], columns: Sequence[str]
+) -> dict[str | None, NumberFormat]:
+    """Column, or None for all columns -> its format, as the texts of ``--number-format`` say.
+
+    Args:
+        number_format: A format, or ``COL=`` and a format, each.
+        columns: Names of all columns of the data.
+
+    Raises:
+        ConfigError: As :meth:`ValueRules.of`.
+    """
+    formats: dict[str | None, NumberFormat] = {}
+    for text in number_format:
+        before, sign, after = text.rpartition("=")
+        kind = next((kind for kind in get_args(NumberFormat) if kind == after.strip()), None)
+        if kind is None:
+            raise ConfigError(
+                f"--number-format {quoted(text)}: {quoted(after)} is no format",
+                "point (1,234.5), comma (1.234,5) or text; of one column: COL=point",
+            )
+        column = before.strip() if sign else None
+        if column is not None and column not in columns:
+            raise ConfigError(
+                f"--number-format: {quoted(column)} is not in the data", nearest(column, columns)
+            )
+        if formats.setdefault(column, kind) != kind:
+            raise ConfigError(f"--number-format {quoted(text)}: another format is given, too")
+    if formats.get(None) == "text":
+        raise ConfigError("--number-format text is about one column", "write COL=text")
+    return formats
+
+
 def _divided(text: str, columns: Sequence[str]) -> tuple[str | None, str]:
-    """The column, None for all, and the rest of ``COL=TEXT``, at the first sign that fits."""
+    """The column and the text of ``COL=TEXT``; None and all of it where no column is named.
+
+    A name may hold ``=`` itself: the first sign is taken before which a column's name stands.
+    """
     for sign in re.finditer("=", text):
         if text[: sign.start()] in columns:
             return text[: sign.start()], text[sign.end() :]

@@ -28,11 +28,14 @@ def names_of(name: str, length: int) -> list[str]:
 
 
 def lengths_named(columns: Iterable[str], schema: pa.Schema) -> dict[str, int]:
-    """Column of lists -> how many numbers it has by the names of what became of it.
+    """Column of lists -> its length, told by the names of the columns of numbers that it became.
+
+    ``emb[0]`` to ``emb[31]`` among the columns say that ``emb`` has 32 numbers.
 
     Args:
-        columns: Names, as :func:`names_of` gives them among others.
-        schema: Of the file; where it stores no lists under a name, that is a plain column's.
+        columns: Names, of which some may be as :func:`names_of` gives them.
+        schema: Of the file. A name that it has itself, or whose ``emb`` is no column of lists
+            there, tells nothing.
     """
     lengths: dict[str, int] = {}
     for column in columns:
@@ -94,6 +97,7 @@ def with_numbers(table: pa.Table, lengths: Mapping[str, int]) -> pa.Table:
         fits = pc.fill_null(pc.equal(pc.list_value_length(lists), lengths[name]), False)
         is_whole = np.asarray(fits.to_numpy(zero_copy_only=False), np.bool_)
         numbers = lists.filter(fits).flatten()
+        # Where each row's list begins among the numbers, which lists of that length alone have.
         first = (np.cumsum(is_whole) - 1) * lengths[name]
         for place, number in enumerate(names_of(name, lengths[name])):
             columns[number] = numbers.take(pa.array(first + place, mask=~is_whole))
