@@ -11,6 +11,8 @@ from people import people
 from refusals import refused_in_one_line
 
 import fairaudit
+from fairaudit.config.options import AuditConfig
+from fairaudit.data.predictions import load_scored
 from fairaudit.errors import FairauditError
 from fairaudit.metrics.compare import FIXED_SPLIT, SEVERAL_SPLITS
 
@@ -148,3 +150,20 @@ def test_row_columns_without_seeds_are_refused(tmp_path, audit_and_rows):
     table = audit_and_rows[1].drop(columns="seed")
     with pytest.raises(FairauditError, match="about several seeds"):
         scored(tmp_path, table, row_column="id")
+
+
+def test_row_numbers_without_a_name_are_no_ids(tmp_path):
+    """pandas writes its index as a column without a name; a copied record stays a copy."""
+    n = 40
+    amounts = np.random.default_rng(1).normal(size=n).round(4)
+    once = pd.DataFrame(
+        {"amount": amounts, "sex": ["F", "M"] * (n // 2), "paid": [0, 0, 1, 1] * 10}
+    )
+    once.loc[n - 1] = once.loc[0]
+    parts = [once.assign(seed=seed, private=0.3 + 0.1 * seed) for seed in (0, 1)]
+    path = tmp_path / "scores.csv"
+    pd.concat(parts, ignore_index=True).to_csv(path)
+    assert path.read_text().startswith(",amount")
+    read = load_scored(AuditConfig(data=path, group=("sex",), label="paid"), "private")
+    assert read.dataset.n_rows == n - 1
+    assert read.dataset.dropped_rows == {"copy of an earlier row": {"F": 1}}
