@@ -96,6 +96,7 @@ def make_groupings(
         groupings.append(by_label)
     if config.intersect:
         levels = crossed(groupings)
+        # Without combinations that have no rows, as those of a missing level.
         levels = levels_in_use(levels, np.arange(len(levels.codes)))
         groupings.append(_grouping_of_levels(" x ".join(g.name for g in groupings), levels))
     for grouping in groupings:
@@ -208,13 +209,13 @@ def _grouping_of_column(
         )
     notices: list[Message] = []
     if spec is None and kind == "number" and len(codes.values) > NUMERIC_LEVELS:
-        spec = "q4"
+        spec = "q4"  # quartiles
         notices.append(GroupBinned(name))
     if spec is None:
         levels = sorted_levels(codes)
     else:
         levels = binned(name, numeric_values(column), spec)
-        levels = levels_in_use(levels, np.arange(len(levels.codes)))
+        levels = levels_in_use(levels, np.arange(len(levels.codes)))  # without empty bins
     grouping = _grouping_of_levels(name, levels)
     grouping = replace(grouping, fitted=spec is not None and spec.startswith("q"))
     for names in near_equal(levels.names):

@@ -223,8 +223,13 @@ def _column_summaries(
 ) -> tuple[ColumnSummary, ...]:
     """One summary per column of the file, in its order.
 
-    Without a dataset (an audit would refuse the data) roles are only those that options give; what
-    columns become is said of the audit that is proposed.
+    Args:
+        checked: The table.
+        codes: Its columns as codes.
+        dataset: What an audit would use; None where it would refuse the data. Then roles are only
+            those that options give, and what columns become is said of the proposed audit.
+        config: The options.
+        proposal: The audit that is proposed.
     """
     shown_of = dataset or proposal.dataset
     reasons = dataset.dropped_columns if dataset else checked.dropped

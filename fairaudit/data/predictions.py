@@ -374,7 +374,7 @@ def _equal_records(
     hashes = np.zeros(n_records, np.uint64)
     codes_of_columns: list[NDArray[np.integer]] = []  # of the records, [n] each
     first_of_id: Int64 | None = None  # by the first column of ids: the first record of the same id
-    tells_apart = False  # whether some number has so many values that few people share one
+    is_identifying = False  # whether some number has so many values that few people share one
     for name in table.column_names:
         is_id = name == row_column or is_id_name(name)
         is_place = is_id and name != row_column and is_row_number(name)  # says nothing of a person
@@ -387,12 +387,12 @@ def _equal_records(
             hashes = _mixed_in_by_seed(hashes, codes, layout)
         else:  # the same at all seeds
             hashes = mixed_in(hashes, of_records.codes)
-            tells_apart = tells_apart or (not is_id and has_many_values(of_records))
+            is_identifying = is_identifying or (not is_id and has_many_values(of_records))
         if is_id and first_of_id is None:
             first_of_id = first_alike(of_records.codes.astype(np.uint64))
     first = first_alike(hashes)
     if first_of_id is None:
-        are_one = tells_apart and are_copies(codes_of_columns, first)
+        are_one = is_identifying and are_copies(codes_of_columns, first)
         return _EqualRecords(EqualRows(first, are_one), 0)
     own = np.arange(n_records)
     is_shared = (first_of_id != own) & (first == own)

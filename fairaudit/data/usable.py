@@ -103,13 +103,13 @@ class _Features(NamedTuple):
         names: Of the columns.
         reasons: Other column -> why it is no feature.
         hashes: Hash of each row's features, ``[n]``.
-        tells_apart: Whether some number has so many values that few people share one.
+        is_identifying: Whether some number has so many values that few people share one.
     """
 
     names: tuple[str, ...]
     reasons: dict[str, str]
     hashes: NDArray[np.uint64]
-    tells_apart: bool
+    is_identifying: bool
 
 
 def _choose_features(
@@ -132,7 +132,7 @@ def _choose_features(
     """
     refused_names = {column.name for column in refused}
     hashes = np.zeros(len(used), np.uint64)
-    tells_apart = False
+    is_identifying = False
     names: list[str] = []
     reasons: dict[str, str] = {}
     too_many: dict[str, int] = {}  # column -> its different texts
@@ -149,7 +149,7 @@ def _choose_features(
                 reasons[name] = "constant"
                 continue
         hashes = mixed_in(hashes, codes.codes)
-        tells_apart = tells_apart or has_many_values(codes)
+        is_identifying = is_identifying or has_many_values(codes)
         names.append(name)
     if refused or too_many:
         raise unusable(refused, too_many)
@@ -157,7 +157,7 @@ def _choose_features(
         raise DataError(
             f"no feature column is left in {config.data.name}", "see `fairaudit inspect`"
         )
-    return _Features(tuple(names), reasons, hashes, tells_apart)
+    return _Features(tuple(names), reasons, hashes, is_identifying)
 
 
 def _codes_on(table: pa.Table, used: Int64) -> list[Int32]:
@@ -185,7 +185,7 @@ def _equal_rows(
     first = first_alike(hashes)
     # Features are coded once more, one at a time: all codes together would fill the memory.
     feature_codes = (encode_codes(column).codes[used] for column in columns.values())
-    one_record = features.tells_apart and are_copies(chain(other_codes, feature_codes), first)
+    one_record = features.is_identifying and are_copies(chain(other_codes, feature_codes), first)
     return EqualRows(first, one_record)
 
 

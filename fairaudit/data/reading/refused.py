@@ -121,14 +121,16 @@ def other_kind(path: Path, head: bytes) -> DataError | None:
     ending = path.suffix.lower()
     kind = next((other for other in _OTHERS if ending in other.endings), None)
     if kind is None and head.startswith(b"PK") and b"[Content_Types].xml" in head:
-        kind = _OTHERS[0]
+        kind = _OTHERS[0]  # an Excel workbook is a zip archive with that list in it
     if kind is None:
         kind = next((other for other in _OTHERS if head.startswith(other.magic)), None)
     if kind is None:
         return None
     name, stem = str(path), str(path.with_suffix(""))
+    # A name that would end the quotes of a command, or that no terminal shows, is left to the user.
     if not name.isprintable() or set(name) & set("\"'\\"):
         name, stem = "FILE", "NEW"
+    # Within a script of Python or R the name is in quotes already; elsewhere the shell needs them.
     is_bare = "'import" not in kind.command and "readRDS" not in kind.command
     command = kind.command.replace("{file}", shlex.quote(name) if is_bare else name)
     command = command.replace("{stem}", shlex.quote(stem) if is_bare else stem)
