@@ -11,12 +11,14 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import FrameType
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
 from typer.exceptions import TyperException
+from typer.main import get_command
 
 from fairaudit import __version__
 from fairaudit.capabilities.installed import CAPABILITIES
@@ -205,11 +207,17 @@ def main(arguments: list[str] | None = None) -> int:
     return code
 
 
+@cache
+def _parser() -> Callable[..., Any]:
+    """All commands as typer runs them, made once: making them reads every signature."""
+    return get_command(app)
+
+
 def _run_command(arguments: list[str] | None) -> int:
     """Run one command line and return its exit code; an error becomes one line on stderr."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        code = app(arguments, standalone_mode=False, prog_name="fairaudit")
+        code = _parser()(arguments, standalone_mode=False, prog_name="fairaudit")
         if code == EXIT_INTERRUPTED:  # typer has caught the KeyboardInterrupt
             _say(_INTERRUPTED)
         if isinstance(code, int):

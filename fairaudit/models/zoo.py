@@ -19,6 +19,7 @@ from fairaudit.errors import ConfigError, FairauditError, did_you_mean, said
 from fairaudit.io.code_digest import code_digest
 from fairaudit.io.named_code import advice, hidden, import_named
 from fairaudit.models.columns import model_columns
+from fairaudit.privacy.borrowed import cpu_state_kept
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 _COLUMNS = "columns"  # the argument by which a factory is told what its inputs mean
@@ -61,7 +62,7 @@ def make_model(
     shape = (inputs,) if isinstance(inputs, int) else inputs
     function = ACTIVATIONS[activation]
     layers: list[nn.Module] = []
-    with torch.device("meta"):  # no start yet: nothing is drawn from the global generator
+    with cpu_state_kept():  # layers draw a start when they are made, which `start` draws anew
         if name == "cnn":
             height, width, channels = shape
             for out in CNN_CHANNELS:
@@ -79,7 +80,7 @@ def make_model(
             layers.append(nn.Linear(fan_in, classes))
     if name == "logistic-squashed":
         layers.append(nn.Sigmoid())
-    model = nn.Sequential(*layers).to_empty(device="cpu")
+    model = nn.Sequential(*layers)
     start(model, torch.Generator().manual_seed(seed))
     return model
 

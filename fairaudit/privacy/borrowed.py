@@ -58,6 +58,19 @@ def torch_stream(*labels: int) -> Iterator[None]:
             torch.cuda.set_rng_state_all(cuda_states)
 
 
+@contextmanager
+def cpu_state_kept() -> Iterator[None]:
+    """After the block PyTorch's generator of the CPU has the state that it had before.
+
+    For code that draws numbers which nobody uses.
+    """
+    state = torch.get_rng_state()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
+
+
 def torch_states() -> list[torch.Tensor]:
     """The states of PyTorch's global generators, of the CPU and of every CUDA device."""
     states = [torch.get_rng_state()]
