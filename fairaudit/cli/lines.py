@@ -48,10 +48,9 @@ def header_lines(audit: Audit, version: str) -> Iterator[str]:
     classes = classes_text(dataset.classes)
     yield f"  label   {plain(dataset.label)}   ({dataset.label_origin}; {classes}; {outcomes})"
     for grouping in dataset.groupings:
-        groups = [
-            f"{plain(name)} {(grouping.groups == k).sum():,}"
-            for k, name in enumerate(grouping.names[:_MOST_GROUPS])
-        ]
+        groups = []
+        for number, name in enumerate(grouping.names[:_MOST_GROUPS]):
+            groups.append(f"{plain(name)} {(grouping.groups == number).sum():,}")
         if len(grouping.names) > _MOST_GROUPS:
             groups.append(f"{len(grouping.names) - _MOST_GROUPS} more")
         yield f"  group   {plain(grouping.name)}   {' · '.join(groups)}"

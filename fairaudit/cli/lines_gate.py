@@ -35,14 +35,13 @@ def verdict_lines(report: Report, inconclusive: InconclusiveIs | None) -> Iterat
         yield from (f"    {line}" for line in _reasons(gate))
         yield from (f"    {line}" for line in _advice(report, gate))
     if report.verdict is not None:
-        # An inconclusive verdict that `--inconclusive` counts as another one.
-        is_mapped = report.verdict == "inconclusive" and inconclusive is not None
-        arms = verdicts(report.gates)
-        numbers = ""
-        if len(arms) > 1:
-            numbers = ", ".join(f"{plain(arm)} {outcome}" for arm, outcome in arms.items())
-        mapped = f", counted as {inconclusive}" if is_mapped else ""
-        yield f"Verdict {report.verdict}{mapped}" + (f" ({numbers})" if numbers else "")
+        line = f"Verdict {report.verdict}"
+        if report.verdict == "inconclusive" and inconclusive is not None:
+            line += f", counted as {inconclusive}"
+        by_arm = verdicts(report.gates)
+        if len(by_arm) > 1:
+            line += f" ({', '.join(f'{plain(arm)} {outcome}' for arm, outcome in by_arm.items())})"
+        yield line
 
 
 def workflow_commands(report: Report, inconclusive: InconclusiveIs | None) -> Iterator[str]:

@@ -116,12 +116,10 @@ class AuditConfig(BaseModel):
     # The outcome that people want; impact ratios are about it
     favourable: Annotated[str | None, MEASURED] = None
     drop: tuple[str, ...] = ()
-    columns: Annotated[Declaration | None, BeforeValidator(read_declaration)] = (
-        None  # a file's content
-    )
-    names: Annotated[
-        tuple[str, ...], BeforeValidator(read_names)
-    ] = ()  # of a file without a header
+    # The content of a file, which is given by its path
+    columns: Annotated[Declaration | None, BeforeValidator(read_declaration)] = None
+    # Of the columns of a file without a header
+    names: Annotated[tuple[str, ...], BeforeValidator(read_names)] = ()
     group_as_feature: bool = False
     bin: dict[str, str] = {}  # column -> "18,30,60" (edges) or "q4" (quantiles)
     contrast: dict[str, str] = {}  # column -> value: the column becomes value / not value
@@ -572,6 +570,6 @@ def marked(config: type[AuditConfig], *effects: Effect) -> set[str]:
     """Names of the options that are marked with one of these effects."""
     names = set()
     for name, field in config.model_fields.items():
-        if any(effect in field.metadata for effect in effects):
+        if any(effect in field.metadata for effect in effects):  # of Annotated[.., EXECUTION]
             names.add(name)
     return names
