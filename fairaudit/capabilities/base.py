@@ -161,6 +161,19 @@ class Capability(ABC):
         """
         return None
 
+    def reported_search(self, draft: ArmDraft, report: Report, arm: str) -> CandidateSearch | None:
+        """How the settings of an audited arm were sought, by its report; None where fixed.
+
+        Args:
+            draft: The arm with its default setting, as the report holds it.
+            report: Of the audit.
+            arm: The arm's key there.
+
+        Raises:
+            ConfigError: The report holds a search that this version does not make.
+        """
+        return None
+
     def search_ranges(
         self, config: AuditConfig, ranges: Mapping[str, DeclaredRange]
     ) -> CandidateSearch | None:

@@ -183,7 +183,7 @@ def arm_of(draft: ArmDraft, target: float | None, *, own_module: bool) -> Arm:
         target: Epsilon that the noise must meet; None: the noise is given, or there is none.
         own_module: As of :func:`make_arms`.
 
-    Raises: as :meth:`ArmDraft.settings`.
+    Raises: as :meth:`ArmDraft.search` and :meth:`ArmDraft.settings`.
     """
     spec, variant, config = draft.spec, draft.variant, draft.resolver.config
     form, suffix = variant.name if variant else None, ""
@@ -196,10 +196,7 @@ def arm_of(draft: ArmDraft, target: float | None, *, own_module: bool) -> Arm:
         target = config.epsilon[0]
     if "noise_multiplier" in draft.resolver.given(spec):
         target = None  # noise that --settings gives this method replaces the audit's target
-    search: CandidateSearch | None = None
-    for capability in CAPABILITIES:
-        if search is None:
-            search = capability.search(draft, config, target)
+    search = draft.search(target)
     settings = draft.settings(target) if search is None else dict(search.settings)
     source = f"{spec.control_of}{suffix}" if spec.control_of else None
     privacy = _privacy_of(draft, settings, target, search, own_module=own_module)

@@ -7,10 +7,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.errors import ConfigError, PrivacyError
 from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import effective_step
 from fairaudit.methods.spec import MethodSpec, Variant
+from fairaudit.planning.search import CandidateSearch
 from fairaudit.planning.settings import SettingsResolver
 from fairaudit.privacy.accounting import calibrate
 from fairaudit.report.types.facts import Schedule
@@ -36,6 +38,22 @@ class ArmDraft:
     resolver: SettingsResolver
     schedule: Schedule
     delta: float
+
+    def search(self, target: float | None) -> CandidateSearch | None:
+        """How the arm's settings are sought, by the options; None where they are fixed.
+
+        Args:
+            target: Epsilon that the whole of it must meet; None: the noise is given.
+
+        Raises:
+            ConfigError: What is searched would change what is released.
+            PrivacyError: No noise meets the target.
+        """
+        for capability in CAPABILITIES:
+            search = capability.search(self, self.resolver.config, target)
+            if search is not None:
+                return search
+        return None
 
     def settings(self, target: float | None) -> dict[str, float]:
         """The arm's numbers by name, with the noise multiplier that meets the target.

@@ -1,10 +1,10 @@
 """A stored report -> what is trained for release, or why it is not."""
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import OF_OTHER_CODE, AuditConfig
 from fairaudit.data.codebook import Codebook, KnownGroups, read_by
@@ -20,6 +20,7 @@ from fairaudit.methods.spec import Guarantee, Need
 from fairaudit.planning.arms import Arm, arm_of
 from fairaudit.planning.chosen import unmet
 from fairaudit.planning.draft import ArmDraft, refuse_noisy_counts
+from fairaudit.planning.search import CandidateSearch
 from fairaudit.planning.settings import SettingsResolver
 from fairaudit.release.checks import refuse_unfit
 from fairaudit.release.next_command import gates_pass, outcomes_of
@@ -29,7 +30,7 @@ from fairaudit.report.reproduce import stored_options
 from fairaudit.report.types.facts import ArmFacts, TrainingFacts
 
 # Fields of an arm's privacy that follow from its numbers and must be what the report says.
-_GUARANTEED = {"guarantee", "event", "epsilon", "delta"}
+_GUARANTEED = {"guarantee", "event", "epsilon", "delta", "base_epsilon"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,14 +326,11 @@ def _config(report: Report, arm: ArmFacts, request: ReleaseRequest) -> AuditConf
     """
     values: dict[str, object] = {name: option.value for name, option in report.config.items()}
     # Not of this training: back to their defaults.
-    others = ["leakage", "leakage_seeds", "again", "self_check", "preset", "variant", "epsilon"]
+    others = ["leakage", "leakage_seeds", "again", "self_check", "preset", "variant"]
+    # What settings and noise follow from; the report has the numbers themselves.
+    others += ["settings", "epsilon"]
     for name in [*others, *(option.field for option in OF_OTHER_CODE)]:
         values[name] = AuditConfig.model_fields[name].get_default()
-    # Of the settings that were given for methods, what a search for this one's goes around.
-    given, spec = report.config["settings"].value, find(arm.method)
-    of_methods = given if isinstance(given, dict) else {}
-    names = of_methods.keys() & {spec.name, *spec.aliases}
-    values["settings"] = {name: of_methods[name] for name in names}
     values["method"] = (arm.method,)
     values["device"] = request.device
     if request.out is not None:
@@ -344,32 +342,46 @@ def _config(report: Report, arm: ArmFacts, request: ReleaseRequest) -> AuditConf
 
 
 @dataclass(frozen=True, slots=True)
-class Stored(ArmDraft):
-    """An arm whose numbers stand in a report, its noise included.
+class StoredDraft(ArmDraft):
+    """An arm whose numbers stand in a report, its noise included, and so does what was searched.
 
     Args:
-        stored: Name of each number -> its value.
+        report: Of the audit.
+        audited: The arm in it.
     """
 
-    stored: Mapping[str, float]
+    report: Report
+    audited: ArmFacts
+
+    def search(self, target: float | None) -> CandidateSearch | None:
+        """The search that the report holds, whatever the target; None where it holds none.
+
+        Raises:
+            ConfigError: This version does not make that search.
+        """
+        for capability in CAPABILITIES:
+            search = capability.reported_search(self, self.report, self.audited.key)
+            if search is not None:
+                return search
+        return None
 
     def settings(self, target: float | None) -> dict[str, float]:
-        """The stored numbers, whatever the target.
+        """The stored numbers, whatever the target; of a search its default setting.
 
         Raises:
             ConfigError: One is out of its range, lacks, or is none of the method.
             PrivacyError: A threshold would follow noise alone.
         """
+        stored = self.audited.settings
         of_form = self.variant.settings if self.variant else {}
-        if self.stored.keys() != {*self.spec.settings, *of_form}:
+        if stored.keys() != {*self.spec.settings, *of_form}:
             raise ConfigError(
-                f"the report has {listed(sorted(self.stored)) or 'no numbers'} of "
+                f"the report has {listed(sorted(stored)) or 'no numbers'} of "
                 f"{self.spec.name}, which has {listed(sorted({*self.spec.settings, *of_form}))}",
                 hint="run the audit again",
             )
         settings = {
-            name: self.resolver.checked(self.spec, name, value)
-            for name, value in self.stored.items()
+            name: self.resolver.checked(self.spec, name, value) for name, value in stored.items()
         }
         refuse_noisy_counts(self.spec, settings, self.schedule)
         return settings
@@ -379,13 +391,13 @@ def _arm(audited: ArmFacts, report: Report, config: AuditConfig, dataset: Datase
     """The audited arm, once what its stored numbers guarantee is what the report promises.
 
     The event follows from the numbers and the stored schedule, epsilon from the event; of a search
-    from the options that it was made by. So a report that was edited, or that another version made,
-    promises nothing here. No row of the data has a say in it; a model of the user's own is made for
-    them, as in the audit.
+    from the stored noise of all that is tried and of scores. So a report that was edited, or that
+    another version made, promises nothing here. No row of the data has a say in it; a model of the
+    user's own is made for them, as in the audit.
 
     Raises:
-        ConfigError: Its guarantee or its settings are not those of the report, a number lies out
-            of its range, or the user's own model changed since the audit.
+        ConfigError: Its guarantee is not that of the report, a number lies out of its range, this
+            version does not make its search, or the user's own model changed since the audit.
     """
     training, has_own_code = report.training, False
     assert training is not None
@@ -411,14 +423,12 @@ def _arm(audited: ArmFacts, report: Report, config: AuditConfig, dataset: Datase
         raise ConfigError(f"{spec.name} {lacking.reason}", hint=lacking.remedy)
     variant = next((form for form in spec.variants if form.name == audited.variant), None)
     numbers = SettingsResolver(config, sizes)
-    draft = ArmDraft(spec, variant, numbers, training, training.delta)
-    if config.tune is None:
-        draft = Stored(spec, variant, numbers, training, training.delta, audited.settings)
+    draft = StoredDraft(spec, variant, numbers, training, training.delta, report, audited)
     arm = arm_of(draft, audited.privacy.target_epsilon, own_module=has_own_code)
     computed, promised = (
         one.privacy.model_dump(mode="json", include=_GUARANTEED) for one in (arm, audited)
     )
-    if computed != promised or arm.settings != audited.settings:
+    if computed != promised:
         raise ConfigError(
             f"this version computes another guarantee of {audited.key}: "
             f"{arm.privacy.guarantee.value}, epsilon {arm.privacy.headline}; audited: "

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fairaudit.planning.flow import Audit
     from fairaudit.planning.plan import Plan
     from fairaudit.planning.search import DeclaredRange
+    from fairaudit.report.model import Report
     from fairaudit.tuning.search import Tuning
     from fairaudit.tuning.study import Tuned
 
@@ -56,6 +57,12 @@ class SettingsSearch(Capability):
         from fairaudit.tuning.charge import search_of
 
         return search_of(draft, config, target)
+
+    def reported_search(self, draft: ArmDraft, report: Report, arm: str) -> Tuning | None:
+        """Around the reported default setting, with the noise and the charge that are reported."""
+        from fairaudit.tuning.reported import reported_search
+
+        return reported_search(draft, report, arm)
 
     def search_ranges(
         self, config: AuditConfig, ranges: Mapping[str, DeclaredRange]

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # The base epsilon -> the search whose candidates each cost that; None: their noise is given.
 FromEpsilon = Callable[[float | None], Tuning]
+# (combination of choices, settings with these choices, epochs) -> noise multiplier of a training.
+NoiseAt = Callable[[Choice, Mapping[str, float], int], float]
 # Shapes of the distribution of the number of tries, in order of preference. 1 is the geometric one;
 # the logarithmic one (0) charges less for a mean and makes many searches of a single try: it is for
 # targets that the other cannot meet. benchmarks/README.md has the figures.
@@ -100,24 +102,75 @@ def search_around(draft: ArmDraft, trials: int, goal: Goal) -> FromEpsilon:
     def search_at(base: float | None) -> Tuning:
         """The search around the default setting at ``base``, a candidate's epsilon; not charged."""
         settings = draft.settings(base)
-        coordinates = _coordinates(draft, settings)
-        forms = _forms(draft, settings, coordinates, base)
-        # Without a charge scores are exact, and the best of all trials is released: 0 and None.
-        return SettingsTuning(
-            trials,
-            goal,
-            settings,
-            coordinates,
-            forms,
-            score_noise=0.0,
-            selection=None,
-            scales_by_threshold=draft.spec.scales_by_threshold,
-        )
+
+        def noise_at(choice: Choice, form_settings: Mapping[str, float], epochs: int) -> float:
+            """The noise multiplier with which these settings cost ``base``; the given one if None.
+
+            It is that of a form, so of the combination ``choice``, which the settings have in them.
+            """
+            if base is None:
+                return form_settings["noise_multiplier"]
+            return draft.spec.mechanism.calibrated(
+                form_settings,
+                draft.schedule.steps_per_epoch,
+                epochs,
+                delta=draft.delta,
+                target=base,
+            )
+
+        return uncharged(draft, trials, goal, settings, noise_at)
 
     return search_at
 
 
-def _coordinates(draft: ArmDraft, settings: Mapping[str, float]) -> dict[str, Coordinate]:
+def uncharged(
+    draft: ArmDraft, trials: int, goal: Goal, settings: Mapping[str, float], noise_at: NoiseAt
+) -> Tuning:
+    """The search around a default setting whose scores are exact and whose best of all is released.
+
+    :func:`charged` makes a charged one of it.
+
+    Args:
+        draft: The arm whose settings are searched.
+        trials: Candidates at each seed.
+        goal: What they are scored by.
+        settings: The default setting.
+        noise_at: The noise of each form.
+
+    Raises: as :func:`search_of`.
+    """
+    coordinates = search_coordinates(draft, settings)
+    return SettingsTuning(
+        trials,
+        goal,
+        settings,
+        coordinates,
+        _forms(draft, settings, coordinates, noise_at),
+        score_noise=0.0,
+        selection=None,
+        scales_by_threshold=draft.spec.scales_by_threshold,
+    )
+
+
+def charged(tuning: Tuning, selection: Selection, score_noise_multiplier: float) -> Tuning:
+    """The same search, releasing the best of a random number of tries by scores with noise.
+
+    Args:
+        tuning: The search, not charged.
+        selection: The distribution of the number of tries.
+        score_noise_multiplier: Standard deviation of the noise on each count of a score, over the
+            sensitivity of the counts.
+    """
+    score = Gaussian(SCORE, score_noise_multiplier)
+    return replace(
+        tuning,
+        selection=selection,
+        score_noise=score_noise_multiplier * score_sensitivity(tuning.goal),
+        charge=SelectionEvent(selection, tuning.events, score),
+    )
+
+
+def search_coordinates(draft: ArmDraft, settings: Mapping[str, float]) -> dict[str, Coordinate]:
     """What the search varies: name of a setting, or ``epochs`` -> what it is drawn from.
 
     A method that scales gradients by C/Z, C its clipping bound and Z its threshold, takes a step
@@ -149,9 +202,9 @@ def _forms(
     draft: ArmDraft,
     settings: Mapping[str, float],
     coordinates: Mapping[str, Coordinate],
-    base: float | None,
+    noise_at: NoiseAt,
 ) -> dict[Choice, Form]:
-    """Every combination of choices -> the form of its trainings, with noise that costs the base.
+    """Every combination of choices -> the form of its trainings: epochs, noise, what they release.
 
     What a training releases may depend on choices, but not on where in a range a setting lies. So
     the events of these forms are all that must be charged.
@@ -160,7 +213,7 @@ def _forms(
         draft: The arm whose settings are searched.
         settings: The default setting.
         coordinates: What is searched: ranges, or choices.
-        base: Epsilon that each candidate costs; None: the given noise stays.
+        noise_at: The noise of each form.
 
     Raises: as :func:`search_of`.
     """
@@ -173,16 +226,10 @@ def _forms(
         return draft.spec.events(values, draft.schedule.steps_per_epoch, epochs)
 
     forms: dict[Choice, Form] = {}
-    for chosen, values, epochs in combinations(coordinates, draft.schedule.epochs):
+    for choice, values, epochs in combinations(coordinates, draft.schedule.epochs):
         form_settings = {**settings, **values}
-        if has_noise and base is not None:
-            form_settings["noise_multiplier"] = draft.spec.mechanism.calibrated(
-                form_settings,
-                draft.schedule.steps_per_epoch,
-                epochs,
-                delta=draft.delta,
-                target=base,
-            )
+        if has_noise:
+            form_settings["noise_multiplier"] = noise_at(choice, form_settings, epochs)
         event = event_of(form_settings, epochs)
         # Choices are charged one by one; over a range the event must be the same at both ends.
         for name, coordinate in coordinates.items():
@@ -195,7 +242,7 @@ def _forms(
                         "so no charge covers it",
                         hint="let it search among choices: each is charged by itself",
                     )
-        forms[chosen] = Form(epochs, form_settings.get("noise_multiplier"), event)
+        forms[choice] = Form(epochs, form_settings.get("noise_multiplier"), event)
     return forms
 
 
@@ -248,10 +295,7 @@ def charged_search(
     # A fit record enters trainings alone, a validation record scores alone. Scores get the noise at
     # which the epsilon of a validation record is that of the whole search, too.
     cost = selection.epsilon(tuning.events, delta) if target is None else target
-    score = Gaussian(SCORE, score_noise(selection, delta, cost))
-    noise = score.noise_multiplier * score_sensitivity(tuning.goal)
-    charge = SelectionEvent(selection, tuning.events, score)
-    return replace(tuning, selection=selection, score_noise=noise, charge=charge)
+    return charged(tuning, selection, score_noise(selection, delta, cost))
 
 
 def _calibrated(

@@ -14,10 +14,11 @@ from fairaudit.metrics.compare import compare
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.types.facts import Way
-from fairaudit.results.estimates import DEFAULT, Measured, finite, key_of
+from fairaudit.results.estimates import DEFAULT, Measured, key_of
 from fairaudit.results.jobs import JobResult
+from fairaudit.tuning.reported import searched_in
 from fairaudit.tuning.search import NAME, best_of, tuning_of
-from fairaudit.tuning.searched import ArmSearch, Searched, SearchedSeed, Tried
+from fairaudit.tuning.searched import ArmSearch, SearchedForm, SearchedSeed, Tried
 from fairaudit.tuning.study import Tuned
 
 
@@ -93,17 +94,15 @@ def _search(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ArmSearch
     ordinary: Mapping[str, float] = {}
     if DEFAULT in plan.side_plans:
         ordinary = plan.side_plans[DEFAULT].arm(arm.key).settings
-    mean_tries, shape_tries = None, None
+    mean_tries, shape_tries, score_noise_multiplier = None, None, None
     if tuning.selection is not None:
         mean_tries, shape_tries = tuning.selection.mean, tuning.selection.shape
-    searched = {}
-    for name, coordinate in tuning.coordinates.items():
-        searched[name] = Searched(
-            default=finite(coordinate.default),
-            low=coordinate.low,
-            high=coordinate.high,
-            choices=coordinate.choices,
-        )
+        if tuning.charge is not None:  # None of a method without noise
+            score_noise_multiplier = tuning.charge.score.noise_multiplier
+    forms = []
+    for choice, form in tuning.forms.items():
+        choices = dict(zip(tuning.names_of_choices, choice, strict=True))
+        forms.append(SearchedForm(choices=choices, noise_multiplier=form.noise_multiplier))
     seeds = []
     for seed, trained in finished(plan, arm.key, results).items():
         tuned = trained.facts["tuning"]
@@ -111,7 +110,7 @@ def _search(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ArmSearch
         seeds.append(_searched_seed(seed, tuned))
     return ArmSearch(
         arm=arm.key,
-        searched=searched,
+        searched=searched_in(tuning.coordinates),
         mean_tries=mean_tries,
         base_epsilon=arm.privacy.base_epsilon,
         noise_multiplier=tuning.settings.get("noise_multiplier"),
@@ -119,6 +118,8 @@ def _search(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ArmSearch
         score_noise=tuning.score_noise,
         seeds=tuple(seeds),
         shape_tries=shape_tries,
+        forms=tuple(forms),
+        score_noise_multiplier=score_noise_multiplier,
     )
 
 

@@ -76,6 +76,11 @@ class Coordinate:
         return not EDGE < share < 1.0 - EDGE
 
 
+def names_of_choices(coordinates: Mapping[str, Coordinate]) -> tuple[str, ...]:
+    """Names of the coordinates that have choices, in their order, as a ``Choice`` has them."""
+    return tuple(name for name, coordinate in coordinates.items() if coordinate.choices)
+
+
 def combinations(
     coordinates: Mapping[str, Coordinate], epochs: int
 ) -> Iterator[tuple[Choice, dict[str, float], int]]:
@@ -191,6 +196,11 @@ class Tuning(CandidateSearch):
         return weights
 
     @property
+    def names_of_choices(self) -> tuple[str, ...]:
+        """Names of the coordinates that have choices, in the order of a key of ``forms``."""
+        return names_of_choices(self.coordinates)
+
+    @property
     def events(self) -> tuple[PrivacyEvent, ...]:
         """All that a candidate's training may release, each event once; empty without noise."""
         return tuple(
@@ -282,7 +292,7 @@ class Tuning(CandidateSearch):
                 # A stream for each coordinate: arms that have other coordinates share its draw.
                 share = numpy_stream(seed, "candidates", number, name).random()
                 values[name] = coordinate.at(share)
-        choice = tuple(values[name] for name, c in self.coordinates.items() if c.choices)
+        choice = tuple(values[name] for name in self.names_of_choices)
         form = self.forms[choice]
         settings = dict(self.settings)
         settings |= {name: value for name, value in values.items() if name != EPOCHS}

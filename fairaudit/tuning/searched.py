@@ -19,6 +19,18 @@ class Searched(Part):
     choices: tuple[Figure, ...]
 
 
+class SearchedForm(Part):
+    """One combination of what is searched among choices, and the noise that trains with it.
+
+    Both are exact, not rounded: a release computes epsilon from them and trains with them.
+    ``choices`` has the value of each such setting, or of ``epochs``, by name; it is empty in the
+    one form of a search without choices. ``noise_multiplier`` is None of a method without noise.
+    """
+
+    choices: dict[str, float]
+    noise_multiplier: float | None
+
+
 class Tried(Part):
     """One candidate at one seed.
 
@@ -62,7 +74,10 @@ class ArmSearch(Part):
     ``shape_tries`` the shape of its truncated negative binomial distribution (1: geometric, 0:
     logarithmic), both None where exactly all are made. ``noise_multiplier`` is that of the default
     setting within the search, ``uncharged_noise_multiplier`` that of one ordinary training which
-    spends all of epsilon.
+    spends all of epsilon. ``forms`` are all combinations of choices; there are none of a trainer of
+    the user's own, nor in reports of versions that did not store them.
+    ``score_noise_multiplier`` is ``score_noise`` over the sensitivity of the counts, exact; None
+    where scores are exact.
     """
 
     arm: str
@@ -74,3 +89,5 @@ class ArmSearch(Part):
     score_noise: Figure
     seeds: tuple[SearchedSeed, ...]
     shape_tries: Figure | None
+    forms: tuple[SearchedForm, ...] = ()
+    score_noise_multiplier: float | None = None

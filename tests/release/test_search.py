@@ -7,9 +7,11 @@ from collections import Counter
 import numpy as np
 import pytest
 from changed import replace
+from dp_accounting import dp_event, rdp
 from scipy.stats import binom, chi2, geom, kstest, norm
 
 import fairaudit
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.inputs.shared import share_inputs
 from fairaudit.errors import ConfigError, PrivacyError
 from fairaudit.execution.seed_data import prepare_rows
@@ -20,10 +22,12 @@ from fairaudit.privacy.streams import from_operating_system
 from fairaudit.release.planned import ReleaseRequest, plan_release
 from fairaudit.release.train import _task, coin_split, train_for_release
 from fairaudit.report.load import load_report
+from fairaudit.results.estimates import rounded_up
 from fairaudit.tuning import release as search
 from fairaudit.tuning.release import best_of_tries, released_score, validation_coins
 from fairaudit.tuning.score import Accuracy, WorstGroup
 from fairaudit.tuning.search import Tuning
+from fairaudit.tuning.study import Tuned
 from fairaudit.tuning.trials import divided_at
 
 ALARM = 1e-6
@@ -238,21 +242,127 @@ def test_a_search_that_is_not_charged_is_refused_with_the_way_out(stored):
     assert "--tune-privacy charged" in caught.value.hint
 
 
-def test_a_report_that_claims_another_search_or_other_numbers_is_refused(stored, monkeypatch):
-    path = stored(tune=N)
-    report = load_report(path)
-    tries = report.config["tune"].model_copy(update={"value": 9})
-    lies = [{"config": {**report.config, "tune": tries}}]
-    reference, arm = report.arms
-    for name, number in arm.settings.items():
-        settings = {**arm.settings, name: number * 1.001}
-        lies.append({"arms": (reference, arm.model_copy(update={"settings": settings}))})
-    assert len(lies) > 3
-    for update in lies:
-        lying = report.model_copy(update=update)
-        monkeypatch.setattr("fairaudit.release.planned.parsed", lambda *_, lying=lying, **__: lying)
-        with pytest.raises(ConfigError, match="another guarantee"):
-            plan_release(ReleaseRequest(path, "dpsgd"))
+def lying(report, arm, facts=None, trials=N, **search):
+    """The report with other facts of an arm, or other fields of its search."""
+    changed = {}
+    if facts is not None:
+        arms = [each.model_copy(update=facts) if each.key == arm else each for each in report.arms]
+        changed["arms"] = tuple(arms)
+    tuned = Tuned.of(report)
+    searches = [s.model_copy(update=search) if s.arm == arm else s for s in tuned.searches]
+    study = tuned.model_copy(update={"trials": trials, "searches": tuple(searches)})
+    return report.model_copy(update={**changed, "studies": {"tuning": study}})
+
+
+@pytest.fixture
+def two(stored):
+    """A report on two methods whose noise is calibrated to an epsilon of their searches."""
+    options = {"noise_multiplier": None, "epsilon": [12.0], "tune_for": "worst-group", "epochs": 4}
+    return stored(method=["dpsgd", "global-adapt"], tune=N, **options)
+
+
+@pytest.fixture
+def planned_of(two, monkeypatch):
+    """The release that is planned of a report with this content."""
+
+    def _planned_of(report, method):
+        monkeypatch.setattr("fairaudit.release.planned.parsed", lambda *_, **__: report)
+        return plan_release(ReleaseRequest(two, method))
+
+    return _planned_of
+
+
+@pytest.mark.parametrize("method", ["dpsgd", "global-adapt"])
+def test_the_search_that_is_released_is_the_audited_one_to_the_last_digit(two, method):
+    """Without calibration: ranges, choices, noise and charge are those that the audit planned."""
+    choice = plan_release(ReleaseRequest(two, method))
+    report = load_report(two)
+    config = AuditConfig(**{name: option.value for name, option in report.config.items()})
+    audited = make_plan(config, choice.dataset).arm(method)
+    assert choice.arm.search == audited.search
+    assert choice.arm.privacy == audited.privacy
+    held = report.privacy[method]
+    assert rounded_up(choice.arm.privacy.epsilon.rdp) == held.epsilon.rdp
+    assert choice.arm.privacy.event == held.event
+
+
+@pytest.mark.parametrize("method", ["dpsgd", "global-adapt"])
+def test_a_search_is_not_calibrated_again(two, method, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("noise comes from the report")
+
+    monkeypatch.setattr("fairaudit.methods.spec.SampledMechanism.calibrated", refuse)
+    monkeypatch.setattr("fairaudit.tuning.charge.base_epsilon", refuse)
+    monkeypatch.setattr("fairaudit.tuning.charge.score_noise", refuse)
+    plan_release(ReleaseRequest(two, method))
+
+
+@pytest.mark.parametrize("factor", [0.9, 0.999, 1.1])
+def test_other_noise_of_one_form_is_refused_or_costs_what_is_said(two, planned_of, factor):
+    """What it costs at least: by the library alone, of each training by itself."""
+    report = load_report(two)
+    stored_search = Tuned.of(report).search("dpsgd")
+    tries = stored_search.mean_tries, stored_search.shape_tries
+    refused = 0
+    for place in range(len(stored_search.forms)):
+        forms = list(stored_search.forms)
+        noise = forms[place].noise_multiplier * factor
+        forms[place] = forms[place].model_copy(update={"noise_multiplier": noise})
+        try:
+            choice = planned_of(lying(report, "dpsgd", forms=tuple(forms)), "dpsgd")
+        except ConfigError:
+            refused += 1
+            continue
+        for form in forms:
+            steps = int(form.choices["epochs"]) * report.training.steps_per_epoch
+            step = dp_event.PoissonSampledDpEvent(
+                1 / report.training.steps_per_epoch, dp_event.GaussianDpEvent(form.noise_multiplier)
+            )
+            accountant = rdp.RdpAccountant()
+            training = dp_event.SelfComposedDpEvent(step, steps)
+            accountant.compose(dp_event.RepeatAndSelectDpEvent(training, *tries))
+            least = accountant.get_epsilon(report.training.delta)
+            assert least <= choice.arm.privacy.headline * (1 + 1e-6)
+    assert refused == len(stored_search.forms) if factor == 0.9 else refused > 0
+
+
+def test_a_report_that_claims_another_search_or_other_numbers_is_refused(two, planned_of):
+    report = load_report(two)
+    arm = next(arm for arm in report.arms if arm.key == "dpsgd")
+    search = Tuned.of(report).search("dpsgd")
+    first, *others = search.forms
+    noiseless = first.model_copy(update={"noise_multiplier": 0.0})
+    longer = first.model_copy(update={"choices": {"epochs": 16.0}})
+    rate = search.searched["learning_rate"]
+    wider = {**search.searched, "learning_rate": rate.model_copy(update={"high": rate.high * 2})}
+    lies = [
+        *({"facts": {"settings": {**arm.settings, n: v * 1.001}}} for n, v in arm.settings.items()),
+        {"facts": {"privacy": arm.privacy.model_copy(update={"delta": 2e-5})}},
+        {"trials": 9},
+        {"trials": 9, "mean_tries": 9.0},
+        {"mean_tries": 2.0},
+        {"shape_tries": 0.0},
+        {"shape_tries": -2.0},
+        {"shape_tries": None},
+        {"score_noise_multiplier": search.score_noise_multiplier * 0.99},
+        {"score_noise_multiplier": -search.score_noise_multiplier},
+        {"searched": wider},
+        {"forms": tuple(others)},
+        {"forms": (*others, longer)},
+        {"forms": (*others, noiseless)},
+        {"forms": (first, *search.forms)},
+    ]
+    for lie in lies:
+        with pytest.raises(ConfigError, match=r"another guarantee|in another way"):
+            planned_of(lying(report, "dpsgd", **lie), "dpsgd")
+
+
+def test_a_report_of_a_version_that_stored_no_noise_of_candidates_says_what_to_do(two, planned_of):
+    report = load_report(two)
+    for lacking in ({"forms": ()}, {"score_noise_multiplier": None}):
+        with pytest.raises(ConfigError, match="does not hold the noise") as caught:
+            planned_of(lying(report, "dpsgd", **lacking), "dpsgd")
+        assert caught.value.hint == "audit again with this version"
 
 
 def test_a_search_of_other_tries_or_other_trainings_than_charged_does_not_run(choice):
