@@ -36,8 +36,8 @@ def refuse_unfit(rules: Sequence[GateRule]) -> None:
     for rule in rules:
         metric = rule.metric
         about_all = metric.kind == "arm" and metric.key not in _OF_ONE_MODEL
-        apart = metric.key.startswith("reference.")
-        why = hint = ""
+        is_of_reference = metric.key.startswith("reference.")
+        why = hint = ""  # "": nothing is against the rule
         if rule.is_change:
             why, hint = "is about a change since a report", "leave .delta out"
         elif rule.statistic != "interval":
@@ -47,7 +47,7 @@ def refuse_unfit(rules: Sequence[GateRule]) -> None:
             why, hint = "names an arm, but every method must keep every rule", "leave : out"
         elif about_all:
             why, hint = "is about all models of an audit, not about one", "use epsilon"
-        elif apart:
+        elif is_of_reference:
             why = "is not about a private model on test rows"
             hint = f"use {metric.name.rpartition('.')[2]}"
         if why:
@@ -90,14 +90,16 @@ def left_out(rules: Sequence[GateRule], report: Report, arm: str) -> tuple[str, 
 
     Each is a line ``GROUPING = GROUP: REASON``; they are sorted.
     """
-    reasons = {
-        f"{comparison.grouping} = {group.group}: {comparison.note_on(group)}"
-        for rule in rules
-        for comparison in _comparisons(rule, report, arm)
-        for group in comparison.by_group
-        if comparison.note_on(group) and rule.metric.kind != "arm"
-    }
-    return tuple(sorted(reasons))
+    lines = set()  # several rules and references leave out the same group
+    for rule in rules:
+        if rule.metric.kind == "arm":  # about epsilon or delta, and not about groups
+            continue
+        for comparison in _comparisons(rule, report, arm):
+            for group in comparison.by_group:
+                reason = comparison.note_on(group)
+                if reason:
+                    lines.add(f"{comparison.grouping} = {group.group}: {reason}")
+    return tuple(sorted(lines))
 
 
 def _by_pair(rule: GateRule, report: Report, arm: str) -> Iterator[GateRule]:
@@ -142,10 +144,11 @@ def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
     Both are None where the number has no interval: then it is undecided, and ``reason`` says why.
     """
     reading, estimate = target.reading, target.reading.number
-    value, bound, futility, reason = estimate.value, None, None, reading.reason
+    value, bound, other_bound, reason = estimate.value, None, None, reading.reason
     outcome: Outcome = "undecided"
-    if not reason and estimate.is_exact:  # as an epsilon is
-        bound = futility = reading.judged.value or 0.0
+    if not reason and estimate.is_exact:  # as an epsilon is: both limits are the number itself
+        bound = other_bound = reading.judged.value
+        assert bound is not None, "an exact number has a value"
         outcome = "breaks" if rule.fails(bound) else "passes"
     elif not reason:
         number = _number(target)
@@ -153,8 +156,11 @@ def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
             reason = "it has no interval"
         else:
             outcome = number.judged(rule.fails, fails_above=rule.fails_above, level=level)
-            (low, high), (least, most) = number.limits(level), number.plain_limits(FUTILITY)
-            bound, futility = (high, least) if rule.fails_above else (low, most)
+            limits, other_limits = number.limits(level), number.plain_limits(FUTILITY)
+            if rule.fails_above:
+                bound, other_bound = limits.high, other_limits.low
+            else:
+                bound, other_bound = limits.low, other_limits.high
     groups = target.groups
     if reading.is_size and not rule.groups and (value or 0.0) < 0:  # who pays more comes first
         value, groups = estimate.scaled(-1).value, groups[::-1]
@@ -169,7 +175,7 @@ def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
         is_size=reading.is_size,
         value=value,
         bound=bound,
-        other_bound=futility,
+        other_bound=other_bound,
         outcome=outcome,
         reason=reason,
     )
@@ -188,7 +194,7 @@ def _number(target: Target) -> Number | None:
     return Number(
         abs(estimate.value) if target.reading.is_size else estimate.value,
         estimate.training_sd**2,
-        (estimate.own_records_sd or 0.0) ** 2,
+        (estimate.own_records_sd or 0.0) ** 2,  # unknown: none of V_seed is taken for records'
         estimate.conservative_sd**2,
         estimate.n_seeds,
         is_size=target.reading.is_size,

@@ -111,25 +111,7 @@ class Choice(Study):
             Text((Strong(f"{plain(self.answer, _LONGEST)}."),)),
             Text(self.promise),
         ]
-        rows: list[tuple[Cell, ...]] = []
-        for method in self.methods:
-            smallest = UNKNOWN
-            if method.target_epsilon is not None:
-                smallest = f"{method.target_epsilon:g}"
-            test = self.ended_at(method)
-            cost = written(test.cost, POINTS, unknown=UNKNOWN)
-            if test.cost_group:
-                cost += f" ({plain(test.cost_group)})"
-            rows.append(
-                (
-                    plain(method.method),
-                    smallest,
-                    Quantity(test.gap, POINTS, UNKNOWN),
-                    cost,
-                    Quantity(test.accuracy, POINTS, UNKNOWN),
-                    plain(method.ended, 400),
-                )
-            )
+        rows = [_method_row(method, self.ended_at(method)) for method in self.methods]
         methods = table(_METHODS, rows, most=_MOST_ROWS)
         rules = "; ".join(plain(f"{rule} ({words})", 400) for rule, words in self.rules.items())
         level = (
@@ -149,6 +131,24 @@ class Choice(Study):
         )
         brief: tuple[Block, ...] = (methods, *answer)
         return Section("choice", plain(title, 200), blocks, brief)
+
+
+def _method_row(method: OfMethod, test: Tested) -> tuple[Cell, ...]:
+    """A method's row: its smallest epsilon that passes, the figures of ``test``, why it ended."""
+    smallest = UNKNOWN
+    if method.target_epsilon is not None:
+        smallest = f"{method.target_epsilon:g}"
+    cost = written(test.cost, POINTS, unknown=UNKNOWN)
+    if test.cost_group:
+        cost += f" ({plain(test.cost_group)})"
+    return (
+        plain(method.method),
+        smallest,
+        Quantity(test.gap, POINTS, UNKNOWN),
+        cost,
+        Quantity(test.accuracy, POINTS, UNKNOWN),
+        plain(method.ended, 400),
+    )
 
 
 def _tests(choice: Choice) -> Iterator[tuple[Cell, ...]]:

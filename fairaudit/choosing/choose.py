@@ -64,7 +64,7 @@ class Candidates:
         )
 
     def tested(self, prepared: Audit, report: Report, key: str, level: float) -> Tested:
-        """Test one arm by the report of a look, and add the figures that a reader wants beside.
+        """Test one arm by the report of a look, and take gap, largest cost and accuracy from it.
 
         Args:
             prepared: The audit, for its rules.
@@ -72,7 +72,7 @@ class Candidates:
             key: Of the arm.
             level: One-sided level of each test.
         """
-        name, arm = next((n, a) for n, arms in self.families.items() for a in arms if a.key == key)
+        name, arm = self._method_and_arm(key)
         facts = next(facts for facts in report.arms if facts.key == key)
         # By the first grouping, against the method's own reference.
         first = next(c for c in report.costs if c.arm == key)
@@ -103,6 +103,14 @@ class Candidates:
             trainings=facts.trainings,
         )
 
+    def _method_and_arm(self, key: str) -> tuple[str, Arm]:
+        """The method with its variant, as ``families`` names it, and the arm of that key."""
+        for name, arms in self.families.items():
+            for arm in arms:
+                if arm.key == key:
+                    return name, arm
+        raise KeyError(key)
+
     def choice(self, course: Course, tests: Sequence[Tested], failed: tuple[str, ...]) -> Choice:
         """The answer, and everything that led to it.
 
@@ -114,10 +122,11 @@ class Candidates:
         last = {test.arm: test for test in tests}  # arm -> its last look
         # Of each method that passed somewhere, the smallest epsilon: the last that passed.
         passing = [last[arms[-1]] for arms in course.passed.values() if arms]
+        # Of methods at one epsilon the most accurate.
         best = min(
             passing, key=lambda t: (t.target_epsilon, -(t.accuracy.value or 0.0)), default=None
         )
-        ended_at = {test.method: test.arm for test in tests}
+        ended_at = {test.method: test.arm for test in tests}  # the last arm that was tested
         ends = [last[ended_at[name]] for name in self.families]
         status: Status = "none passes"
         if best is not None:
@@ -128,7 +137,7 @@ class Candidates:
         methods = []
         for name, arms in self.families.items():
             kept = course.passed[name]
-            # The arm behind the last that passed ended the method; None where all passed.
+            # The arm after the last that passed ended the method; None where all passed.
             stopped = last[arms[len(kept)].key] if len(kept) < len(arms) else None
             arm = kept[-1] if kept else None
             target = last[arm].target_epsilon if arm else None
@@ -207,7 +216,9 @@ def choose(
     config = pool.prepared.resolved.config
     prepared = pool.prepared
     with open_rundir(prepared.plan) as rundir:
-        course, tests, failed = pool.course, list[Tested](), dict[str, None]()
+        course = pool.course
+        tests: list[Tested] = []
+        failed: dict[str, None] = {}  # lines, each once: later looks report a failed seed again
         while due := course.due():
             for seeds, keys in due.items():
                 looks = dict.fromkeys(keys, seeds)
@@ -291,8 +302,9 @@ def _families(plan: Plan) -> dict[str, list[Arm]]:
     private = {arm.key for arm in plan.arms if arm.reference is not None}
     for arm in plan.arms:
         name = f"{arm.method}:{arm.variant}" if arm.variant else arm.method
-        # A reference; an arm measured against a private one, as a self-check is; a control.
-        if arm.key not in private or arm.reference in private or arm.source is not None:
+        is_self_check = arm.reference in private
+        is_control = arm.source is not None
+        if arm.key not in private or is_self_check or is_control:
             continue
         if not arm.privacy.guarantee.is_proved or arm.privacy.target_epsilon is None:
             # Methods of a set are asked for by the set's name: they are left out, not refused.
@@ -334,6 +346,7 @@ def _allowed(families: Mapping[str, Sequence[Arm]], prepared: Audit) -> dict[str
         assert epsilon is not None, "a candidate has an established guarantee"
         spent = {"epsilon": epsilon.headline, "epsilon_rdp": epsilon.rdp}
         for rule in rules:
+            # A rule about an arm that is about neither epsilon is about delta.
             value = spent.get(rule.metric.key, prepared.plan.training.delta)
             # None: the arm has no epsilon by that accountant.
             if value is None or rule.fails(value):
@@ -382,7 +395,7 @@ def _look(
     resolved = replace(
         prepared.resolved,
         config=prepared.resolved.config.model_copy(update={"seeds": plan.config.seeds}),
-        origins={**prepared.resolved.origins, "seeds": "look"},
+        origins={**prepared.resolved.origins, "seeds": "look"},  # who chose the number of seeds
     )
     return examined(
         replace(prepared, plan=plan, resolved=resolved),

@@ -195,7 +195,9 @@ def skewed_quantile(level: float, seeds: int) -> float:
 
     draws = numpy_stream(0, "probe", "skew", seeds).random((min(_DRAWS, _NUMBERS // seeds), seeds))
     effects = -np.log1p(-draws)
+    # v / sqrt(n) of each draw, [draws].
     ratio = effects.std(axis=1, ddof=1) / effects.mean(axis=1) / math.sqrt(seeds)
+    # Bisection of log(c), from Student's quantile, the least c: where that is enough, it stays.
     low = quantiles(1.0 - level, seeds - 1)[0]
     high = _LARGEST
     while high - low > 1e-9 * high:

@@ -102,7 +102,7 @@ class Tested(Part):
                 continue
             if number.bound is None or number.held is None:
                 return self.outcome == "breaks", math.inf
-            half = max(abs(number.bound - number.held), 1e-12)
+            half = max(abs(number.bound - number.held), 1e-12)  # an exact number's is 0
             far = max(far, abs(number.bound - number.limit) / half)
         return self.outcome == "breaks", far
 
@@ -134,11 +134,10 @@ def number_text(number: TestedNumber) -> str:
     value, limit = shown(number, number.value or 0.0), shown(number, number.limit)
     is_broken = number.outcome == "breaks"
     bound = number.other_bound if is_broken else number.bound
-    # ``bound`` lies on the side that fails, and the other limit opposite.
-    fails_high = number.bound >= number.held
-    side = "at most"
-    if fails_high == is_broken:
-        side = "at least"
+    # ``bound`` is the limit on the side where the rule fails; the other limit lies opposite.
+    fails_above = number.bound >= number.held
+    is_upper = not fails_above if is_broken else fails_above  # of the limit that is written
+    side = "at most" if is_upper else "at least"
     if number.is_size:
         side = f"its size {side}"
     return f"{number.metric}{where} is {value}, {side} {shown(number, bound)}, limit {limit}"

@@ -65,6 +65,7 @@ def prediction_interval(
         return None
     centre = float(np.mean(values))
     deviation = max(float(np.std(values, ddof=1)), least_sd)
+    # Two sides of each of ``among`` intervals (Bonferroni).
     quantile = quantiles(1 - (1 - LEVEL) / (2 * among), seeds - 1)[0]
     reach = quantile * deviation * math.sqrt(1 + 1 / seeds)
     return Ends(max(0.0, centre - reach), min(1.0, centre + reach))
@@ -111,17 +112,19 @@ def held_out(
 
 def accuracies(report: Report, grouping: str, group: str) -> dict[str, tuple[float, ...]]:
     """Key of each arm, references too -> the group's accuracy at each seed where it has one."""
-    by_group: dict[str, tuple[float, ...]] = {}
+    by_arm: dict[str, tuple[float, ...]] = {}
     for comparison in report.comparisons:
-        for measure in comparison.by_group if comparison.grouping == grouping else ():
-            for key, name in (
-                (comparison.arm, "accuracy"),
-                (comparison.reference, "reference.accuracy"),
-            ):
-                estimate = measure.estimates.get(name)
-                if measure.group == group and key and estimate is not None:
-                    by_group[key] = tuple(value for value in estimate.by_seed if value is not None)
-    return by_group
+        if comparison.grouping != grouping:
+            continue
+        metrics = {"accuracy": comparison.arm, "reference.accuracy": comparison.reference}
+        for measure in comparison.by_group:
+            if measure.group != group:
+                continue
+            for metric, key in metrics.items():
+                estimate = measure.estimates.get(metric)
+                if key and estimate is not None:  # "": there is no reference
+                    by_arm[key] = tuple(value for value in estimate.by_seed if value is not None)
+    return by_arm
 
 
 def pooled_sd(by_arm: Iterable[Sequence[float]]) -> float:

@@ -202,7 +202,8 @@ def load_model(path: str | Path, *, model: str | None = None) -> ReleasedModel:
     if isinstance(make, LinearMake):
         if model is not None:
             raise ConfigError("the folder's model is of no factory", hint="leave --model out")
-        heads = 1 if len(recipe.classes) == 2 else len(recipe.classes)
+        heads = 1 if len(recipe.classes) == 2 else len(recipe.classes)  # two classes share one
+        # Of each head a weight for every input, and one more for the intercept.
         shape = heads, int(np.prod(recipe.shape)) + (make.intercept != 0.0)
         weights = tensors.pop(WEIGHTS, None)
         if weights is None or weights.shape != shape or weights.dtype != float or tensors:
@@ -236,8 +237,9 @@ def _network(
                 f"the code of {quoted(model)} is not what was trained",
                 hint="use the version of the training",
             )
-    images = recipe.images is not None
-    shape = recipe.shape if not images or sees_images(make.model) else (int(np.prod(recipe.shape)),)
+    shape = recipe.shape
+    if recipe.images is not None and not sees_images(make.model):
+        shape = (int(np.prod(shape)),)  # it reads an image as a row of numbers
     if not is_factory(make.model):
         sizes = layer_sizes(make.model, recipe.shape, len(recipe.classes), make.hidden)
         n_claimed = sum(fan_out * (fan_in + 1) for fan_out, fan_in, _ in sizes)

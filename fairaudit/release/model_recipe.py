@@ -98,8 +98,8 @@ class ReleaseRecipe(RecipePart):
         return self
 
     @model_validator(mode="after")
-    def _has_names_of_their_own(self) -> "ReleaseRecipe":
-        """Refuse classes that are none of their type or the same, and two columns of one name."""
+    def _has_distinct_names(self) -> "ReleaseRecipe":
+        """Refuse a class that is no value of ``label_type``, equal classes, and equal columns."""
         names = [column.name for column in self.columns]
         # A class that is no value of the type raises Arrow's error, which is a ValueError.
         if len(self.labels.unique()) < len(self.classes) or len(set(names)) < len(names):
@@ -177,6 +177,7 @@ class TableInputs:
         """The inputs of some rows, [n, d]; columns that the recipe lacks are not read."""
         values = [self._read(column, stored) for column in self._columns]
         n_rows = stored.table.num_rows
+        # The bytes of records as training has them, so that the same recipe encodes them.
         rows = np.zeros((n_rows, self._layout.width), np.uint8)
         for block in (self._layout.numbers, self._layout.codes):
             for place, number in enumerate(block.fields):
@@ -194,6 +195,7 @@ class TableInputs:
         values: Float64 | Int64
         if isinstance(spec, CategoryColumn):
             values = stored.codes(spec.name, spec.levels)
+            # Behind the codes of the levels come that of a value not listed and that of none.
             unlike, missing = values == len(spec.levels), values > len(spec.levels)
         else:
             numbers = stored.numbers(spec.name)

@@ -209,6 +209,7 @@ def codebook_of(report: Report, config: AuditConfig, *, by_public: bool) -> Code
         DataError: As of :func:`read_public`; it lacks a feature.
     """
     data = report.data
+    # None: a column of numbers; (): of categories, whatever texts they have.
     features: dict[str, tuple[str, ...] | None] = {
         name: () if name in data.categorical else None for name in data.features
     }
@@ -221,6 +222,7 @@ def codebook_of(report: Report, config: AuditConfig, *, by_public: bool) -> Code
     groupings = []
     for facts in data.groupings:
         names = tuple(group.name for group in facts.groups)
+        # Number of the group of rows without a value, of which there is at most one.
         missing = [k for k, group in enumerate(facts.groups) if group.is_missing]
         groupings.append(KnownGroups(facts.name, names, missing[0] if missing else None))
     return Codebook(
@@ -268,6 +270,7 @@ def _is_other_data(
         ConfigError: They are not allowed.
     """
     assert report.training is not None
+    # Name of a file, its sha256 now, and in the report.
     read = [(dataset.name, dataset.digest, report.data.sha256)]
     if pool is not None:
         read.append(("--public-data", pool, report.training.public_data or "none"))
@@ -409,13 +412,14 @@ def _arm(audited: ArmFacts, report: Report, config: AuditConfig, dataset: Datase
                 "values that it starts from changed",
                 hint="audit it, or put back the code that was audited",
             )
+        # Layers that the engine's table lacks: gradients come from running the user's own code.
         has_own_code = bool(facts.why_not_in_table)
     sizes = PublicSizes(
-        training.n_public,
-        max(1, dataset.n_raw_inputs),
-        training.model,
-        len(dataset.groupings[0].names),
-        training.student_pool,
+        n_public=training.n_public,
+        columns=max(1, dataset.n_raw_inputs),
+        model=training.model,
+        groups=len(dataset.groupings[0].names),
+        pool=training.student_pool,
     )
     spec = find(audited.method)
     lacking = unmet(spec, sizes)

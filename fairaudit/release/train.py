@@ -79,14 +79,14 @@ def train_for_release(plan: ReleasePlan) -> TrainedRelease:
     Raises:
         ConfigError: There is no such device. TrainingError: Diverged, or out of memory.
     """
-    torch.set_flush_denormal(True)
+    torch.set_flush_denormal(True)  # as workers of an audit do; tiny numbers are slow
     config, arm = plan.config, plan.arm
     device = find_device(config.device)
     with from_operating_system():
         split = coin_split(plan.dataset, config.split)
         if not len(split.train):
             raise TrainingError("no row is left to train on", hint="use a larger table")
-        queries = int(arm.settings.get("queries", 0))
+        queries = int(arm.settings.get("queries", 0))  # records that PATE's student learns from
         inputs = share_inputs(plan.dataset, config, by_pool=plan.by_pool).value
         prepared = prepare_rows(inputs, config, split, by_pool=plan.by_pool, queries=queries)
         if prepared.public is not None and len(prepared.public.features) < queries:
@@ -117,6 +117,7 @@ def train_for_release(plan: ReleasePlan) -> TrainedRelease:
             raise TrainingError(f"{arm.key} diverged: its parameters are not finite")
         trained = None  # the model of a search says the same of everybody, as its score took it to
     if trained is None:
+        # Weights of 0 give every class the same probability; two classes share one head.
         heads = 1 if len(plan.dataset.classes) == 2 else len(plan.dataset.classes)
         width = int(np.prod(prepared.encoded.test.shape[1:]))
         tensors: dict[str, NDArray[np.generic]] = {WEIGHTS: np.zeros((heads, width))}
@@ -125,6 +126,20 @@ def train_for_release(plan: ReleasePlan) -> TrainedRelease:
         )
     else:
         tensors, make = _model(plan, task.model, trained)
+    recipe = _recipe(plan, prepared, make)
+    probabilities = on_test(model, prepared, 1)[0]
+    return TrainedRelease(tensors, recipe, prepared.encoded.split.test, probabilities, kept)
+
+
+def _recipe(plan: ReleasePlan, prepared: SeedData, make: NetworkMake | LinearMake) -> ReleaseRecipe:
+    """All that turns a row into a prediction beside the weights.
+
+    Args:
+        plan: What was trained.
+        prepared: The data, with what the encoding of inputs was fitted to or declared.
+        make: How the model is made of its weights.
+    """
+    config = plan.config
     images = None
     if plan.dataset.image_shape is not None:
         images = Images(
@@ -134,10 +149,10 @@ def train_for_release(plan: ReleasePlan) -> TrainedRelease:
             pixels=config.pixels,
         )
     columns = prepared.encoded.columns
-    marks = list(config.missing_values)
+    marks = list(config.missing_values)  # NAME=TEXT: of one column
     for name, declared in config.declared.items():
         marks += [f"{name}={text}" for text in declared.missing_values]
-    recipe = ReleaseRecipe(
+    return ReleaseRecipe(
         fairaudit=__version__,
         label=plan.dataset.label,
         classes=plan.dataset.classes,
@@ -149,8 +164,6 @@ def train_for_release(plan: ReleasePlan) -> TrainedRelease:
         missing_values=tuple(marks),
         number_format=config.number_format,
     )
-    probabilities = on_test(model, prepared, 1)[0]
-    return TrainedRelease(tensors, recipe, prepared.encoded.split.test, probabilities, kept)
 
 
 def coin_split(dataset: Dataset, options: SplitOptions) -> Split:
