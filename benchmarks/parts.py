@@ -22,7 +22,7 @@ from fairaudit.audit import prepare
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.execution.worker import run_job
 from fairaudit.planning.flow import Audit
-from fairaudit.report.conditions import asking_why
+from fairaudit.report.conditions import arms_with_harm
 from fairaudit.report.model import Report
 
 ROWS = 1_500
@@ -58,7 +58,7 @@ def audited(frame: pd.DataFrame, **options: object) -> Report:
         given = {"data": path, "group": ["team"], "label": "paid", "out": Path(folder) / "out"}
         audit = prepare(resolve_config({**given, **options}))
         report = _reported(audit := _trained(audit))
-        plan = audit.plan.splitting(asking_why(report))
+        plan = audit.plan.splitting(arms_with_harm(report))
         if plan.twins:
             report = _reported(_trained(replace(audit, plan=plan)))
         return report

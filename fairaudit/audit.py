@@ -39,7 +39,7 @@ from fairaudit.methods.spec import Need
 from fairaudit.metrics.registry import part_of
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Plan, make_plan
-from fairaudit.report.conditions import asking_why
+from fairaudit.report.conditions import arms_with_harm
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.write import DRAWN, put_aside, where_put, write_report
@@ -192,7 +192,7 @@ def examined(
         )
         if is_last or config.twins != "auto":
             break
-        arms = [arm for arm in asking_why(report) if split is None or arm in split]
+        arms = [arm for arm in arms_with_harm(report) if split is None or arm in split]
         plan = audit.plan.splitting(arms)
         if plan.twins == audit.plan.twins:  # no arm has a cost to be split
             break

@@ -3,13 +3,13 @@
 A finding is a message of ``report/messages``, whose class has the sentence. An arm is one trained
 configuration, a comparison is one arm against its reference, cut by one grouping. A number is
 detected if a test finds it beside everything that is judged of its arm;
-``comparison.paid`` names the costs over all rows that are detected. A measure is a cost that
-findings are about. A knob is what an advice is about, as "bound up" for a larger clipping bound.
+``comparison.paid`` names the costs over all rows that are detected. A measure is a cost, or of
+several classes the cost for one of them, as ``tpr_cost[2]``.
 
 Source: docs/methods.md 6.5 (what counts as detected), 7.2 (health).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 
@@ -41,7 +41,7 @@ from fairaudit.report.remedies import (
     LEAST_SEEDS,
     RISK,
     advice_for,
-    deciding,
+    advice_on_open_rule,
     has_few_seeds,
     training_losses,
 )
@@ -59,10 +59,11 @@ from fairaudit.results.estimates import (
 
 RISES_BY = 0.01  # of the training loss, relative: a smaller rise is the noise of batches
 RATIO, FOUR_FIFTHS = "impact_ratio", 0.8  # below which a ratio is often asked to be explained
-# A gain below it is written as 0, in points of a hundredth and in thousandths of nats alike.
+# A smaller number is written as 0: 0.0 points of accuracy, 0.000 nats.
 SHOWN_AS_ZERO = 0.0005
 MOST = 0.5  # share of a cost from which a part is most of it
-# The arms of the ablation of clipping, methods of ``papers``.
+# The methods of the ablation of clipping, in ``papers``: clipping without noise, then its halves,
+# which shorten a batch's gradient and turn it.
 CLIPPED, SHORTER, TURNED = "clipped", "magnitude-only", "direction-only"
 RULE_CODES = ("rule_failed", "rule_open", "rule_met")
 
@@ -77,7 +78,7 @@ def with_findings(report: Report) -> Report:
     findings_so_far += _constant_findings(report)
     for arm in report.arms:
         findings_so_far += _lost_classes(report, arm)
-    for arm, comparison in shipped(report):
+    for arm, comparison in _usable_arms(report):
         findings_so_far += _gap_findings(report, comparison)
         findings_so_far += _ratio_findings(report, comparison)
         findings_so_far += _part_findings(report, arm, comparison)
@@ -90,14 +91,14 @@ def with_findings(report: Report) -> Report:
     return with_rules(report.model_copy(update={"findings": findings}))
 
 
-def asking_why(report: Report) -> set[str]:
+def arms_with_harm(report: Report) -> set[str]:
     """Keys of the arms with detected harm: a cost, a gap, ill health or a failed rule.
 
     ``--twins auto`` trains the twins of these arms, which split the harm into its parts.
     """
     codes = codes_of_harm()
     arms = {finding.arm for finding in report.findings if finding.code in codes}
-    # What is decided by chance is a cost that twins do not split.
+    # ``cost_names`` are the costs that twins split; ``paid`` may name ``disagreement_cost``, too.
     paying = {one.arm for one in report.costs if set(one.paid) & set(cost_names(one))}
     return arms | paying
 
@@ -105,33 +106,34 @@ def asking_why(report: Report) -> set[str]:
 def with_rules(report: Report) -> Report:
     """The report with findings on its gates put first, in place of any that it had on them.
 
-    So it serves a report whose rules were judged after its other findings were made.
+    The other findings stay as they are: a stored report may be judged by new rules.
     """
     of_rules = [stored(finding) for finding in _rule_findings(report)]
     others = [finding for finding in report.findings if finding.code not in RULE_CODES]
     return report.model_copy(update={"findings": (*of_rules, *others)})
 
 
-def shipped(report: Report) -> Iterator[tuple[ArmFacts, Comparison]]:
-    """(arm, comparison) of arms whose model somebody might use, where groups could be compared.
+def _usable_arms(report: Report) -> Iterator[tuple[ArmFacts, Comparison]]:
+    """The arms whose model somebody might use, each with its comparison by every grouping.
 
     Left out are references, controls (``source``: they copy another arm) and arms compared with a
     private arm, which check the audit. Of the rest only arms with an epsilon, or that train by code
-    of the user's own, are given; where there is none of these, all.
+    of the user's own, are given; where there is none of these, all. A comparison without a gap, as
+    where only one group is large enough, is left out.
     """
     compared = {arm.key for arm in report.arms if arm.reference is not None}
-    usable, proved = {}, []
+    usable, private = [], []
     for arm in report.arms:
         if arm.key in compared and arm.source is None and arm.reference not in compared:
-            usable[arm.key] = arm
+            usable.append(arm)
             guarantee = report.privacy[arm.key].guarantee
             if guarantee.has_epsilon or guarantee is Guarantee.CLAIMED:
-                proved.append(arm.key)
-    for key in proved or usable:
+                private.append(arm)
+    for arm in private if private else usable:
         for grouping in report.data.groupings:
-            comparison = comparison_of(report, usable[key], grouping.name)
+            comparison = comparison_of(report, arm, grouping.name)
             if comparison is not None and main_gap(comparison) is not None:
-                yield usable[key], comparison
+                yield arm, comparison
 
 
 def _rule_findings(report: Report) -> Iterator[FindingMessage]:
@@ -139,54 +141,80 @@ def _rule_findings(report: Report) -> Iterator[FindingMessage]:
 
     Nothing of an arm that no rule is about.
     """
-    by_outcome = {
-        "fail": health.RuleFailed,
-        "inconclusive": health.RuleOpen,
-        "pass": health.RulePassed,
-    }
     for arm in report.arms:
         by_severity: list[tuple[int, FindingMessage]] = []
         for gate in report.gates:
             targets = [target for target in gate.targets if target.arm == arm.key]
-            if not targets:
-                continue
-            worst = max(targets, key=lambda target: severity(target.outcome))
-            is_open = worst.outcome == "inconclusive"
-            subject = Subject(
-                arm=arm.key,
-                reference=worst.reference,
-                grouping=worst.grouping,
-                groups=worst.groups,
-                unit=gate.unit,
-            )
-            before = _gap_without_privacy(report, arm, gate, worst)
-            is_broken_before = before is not None and abs(before.value or 0.0) > gate.limit
-            finding = by_outcome[worst.outcome](
-                subject,
-                value=_rule_number(report, gate, worst),
-                reason=gate.promise or gate.rule,
-                is_one_of_many=len(targets) > 1 or _groups_of(report, worst.grouping) > 2,
-                rests_on=_rows_of_rate(report, gate, worst),
-                before=before if worst.outcome == "fail" and is_broken_before else None,
-                advice=deciding(report, gate, worst, arm) if is_open else None,
-            )
-            by_severity.append((-severity(worst.outcome), finding))
-        yield from (finding for _, finding in sorted(by_severity, key=lambda place: place[0]))
+            if targets:
+                worst = max(targets, key=lambda target: severity(target.outcome))
+                is_one_of_many = len(targets) > 1 or _number_of_groups(report, worst.grouping) > 2
+                finding = _rule_finding(report, arm, gate, worst, is_one_of_many=is_one_of_many)
+                by_severity.append((severity(worst.outcome), finding))
+        by_severity.sort(
+            key=lambda place: -place[0]
+        )  # stable: equally bad ones in the rules' order
+        yield from (finding for _, finding in by_severity)
+
+
+def _rule_finding(
+    report: Report, arm: ArmFacts, gate: GateRecord, worst: GateTarget, *, is_one_of_many: bool
+) -> FindingMessage:
+    """What one rule says of one arm.
+
+    Args:
+        report, arm: The arm, and the report that holds it.
+        gate: The rule.
+        worst: The arm's number that decides the rule's outcome.
+        is_one_of_many: Whether other groups could have decided it, so that these must be named.
+    """
+    class_of_outcome = {
+        "fail": health.RuleFailed,
+        "inconclusive": health.RuleOpen,
+        "pass": health.RulePassed,
+    }
+    subject = Subject(
+        arm=arm.key,
+        reference=worst.reference,
+        grouping=worst.grouping,
+        groups=worst.groups,
+        unit=gate.unit,
+    )
+    before = _gap_without_privacy(report, arm, gate, worst)
+    is_broken_before = before is not None and abs(before.value or 0.0) > gate.limit
+    is_open = worst.outcome == "inconclusive"
+    return class_of_outcome[worst.outcome](
+        subject,
+        value=_rule_number(report, gate, worst),
+        reason=gate.promise or gate.rule,  # a report of an earlier version has no promise
+        is_one_of_many=is_one_of_many,
+        rests_on=_rows_of_rate(report, gate, worst),
+        before=before if worst.outcome == "fail" and is_broken_before else None,
+        advice=advice_on_open_rule(report, gate, worst, arm) if is_open else None,
+    )
 
 
 def _rule_number(report: Report, gate: GateRecord, target: GateTarget) -> Interval:
     """The number that decides a rule, as the table by group shows it: a gap has its sign."""
     judged = _comparison_at(report, target.arm, target.grouping, target.reference)
-    number = None
     if gate.kind == "gap" and judged is not None:
         number = rule_number(judged, gate.metric, target.groups)
-    return interval_of(target) if number is None else number
+        if number is not None:
+            return number
+    return interval_of(target)
 
 
 def _comparison_at(
     report: Report, arm: str | None, grouping: str, reference: str | None = None
 ) -> Comparison | None:
-    """The comparison of an arm by a grouping; ``reference``: its own, None for the first."""
+    """The comparison of an arm by a grouping with this reference; None where there is none.
+
+    Args:
+        report: Holds the comparisons.
+        arm: Key of the arm; None of an arm that a report does not name, which has no comparison.
+        grouping: Name of the grouping.
+        reference: Key of the reference, "" for an arm measured by itself; None: the first
+            comparison, whichever its reference is.
+    """
     for comparison in report.comparisons:
         is_here = (comparison.arm, comparison.grouping) == (arm, grouping)
         if is_here and reference in (None, comparison.reference):
@@ -194,15 +222,19 @@ def _comparison_at(
     return None
 
 
-def _groups_of(report: Report, grouping: str) -> int:
-    """How many groups a grouping has."""
+def _number_of_groups(report: Report, grouping: str) -> int:
+    """How many groups the grouping of this name has; 0 for the name "" of a guarantee's number."""
     return sum(len(one.groups) for one in report.data.groupings if one.name == grouping)
 
 
 def _rows_of_rate(report: Report, gate: GateRecord, target: GateTarget) -> tuple[int, ...]:
-    """How many test rows of each group a rate of one class is about; () of any other number."""
+    """Test rows that a rule's rate of one class rests on, one count for each of its groups.
+
+    () where the rule is about another number, or a group's count is not known.
+    """
     if gate.kind not in ("group", "gap") or not is_rate(gate.metric):
         return ()
+    # A target's reference is "" where its number depends on none: any comparison has the counts.
     judged = _comparison_at(report, target.arm, target.grouping, target.reference or None)
     rows = {}
     for group in judged.by_group if judged is not None else ():
@@ -217,9 +249,10 @@ def _rows_of_rate(report: Report, gate: GateRecord, target: GateTarget) -> tuple
 def _gap_without_privacy(
     report: Report, arm: ArmFacts, gate: GateRecord, target: GateTarget
 ) -> Interval | None:
-    """The gap that a rule judges, of the arm's reference; None where it has none.
+    """The gap that a rule judges, as the arm's reference has it by itself.
 
-    A cost has none: it is a difference to the reference.
+    None where the rule is about no gap, or about one in a cost: a cost is a difference to the
+    reference, which has none.
     """
     reference = _comparison_at(report, arm.reference, target.grouping)
     if gate.kind != "gap" or reference is None:
@@ -228,10 +261,10 @@ def _gap_without_privacy(
 
 
 def _constant_findings(report: Report) -> Iterator[FindingMessage]:
-    """A finding for every model and group that it gives one answer, whatever its reference does.
+    """A finding for every model and group to which the model gives one and the same answer.
 
-    Of a reference the costs beside it cannot be read in accuracy and rates; of a private model they
-    are those of this configuration. Where that is not certain, it cannot be told.
+    It is about the model by itself, of a reference as well. What a reader may then conclude depends
+    on whose model it is and on how sure it is, see :func:`_constant_kind`.
     """
     constant: dict[tuple[str, str, str], ConstantAnswer] = {}  # by arm, grouping and group
     for comparison in report.comparisons:
@@ -248,7 +281,6 @@ def _constant_findings(report: Report) -> Iterator[FindingMessage]:
                 and of_reference.is_certain
                 and of_reference.answer == one.answer
             )
-            of_answer = _constant_kind(arm, one, has_costs=bool(report.costs))
             subject = Subject(
                 arm=arm.key,
                 grouping=grouping,
@@ -257,7 +289,8 @@ def _constant_findings(report: Report) -> Iterator[FindingMessage]:
                 answer=group_text(report.data.label.column, classes[one.answer]),
                 unit="fraction",
             )
-            yield of_answer(
+            finding_class = _constant_kind(arm, one, has_costs=bool(report.costs))
+            yield finding_class(
                 subject,
                 other=interval_of(one.other),
                 truth=_bare_number(one.truth),
@@ -268,7 +301,16 @@ def _constant_findings(report: Report) -> Iterator[FindingMessage]:
 def _constant_kind(
     arm: ArmFacts, one: ConstantAnswer, *, has_costs: bool
 ) -> type[health.ConstantFinding]:
-    """Which finding on one answer for a whole group it is, by whose it is and how sure."""
+    """The class of the finding that a model gives a group one answer.
+
+    An estimate alone proves nothing. Beside a constant reference, costs in accuracy and rates mean
+    nothing, which is said of the reference; without costs a reference is a model like any other.
+
+    Args:
+        arm: Whose model it is.
+        one: The group and its answer.
+        has_costs: Whether the report compares arms with their references.
+    """
     if not one.is_certain:
         return health.ConstantUnknown
     if arm.reference is None and has_costs:
@@ -277,23 +319,25 @@ def _constant_kind(
 
 
 def _lost_classes(report: Report, arm: ArmFacts) -> Iterator[FindingMessage]:
-    """The classes that an arm hardly predicts any more, beside any reference that it stands beside.
+    """Findings on the classes that an arm hardly predicts any more, compared with its references.
 
-    Each is told once, first beside the model that would be shipped without privacy.
+    An arm may have several references. Each class and group is told once: as compared with the
+    model that would be shipped without privacy, else with the first reference that shows the loss.
     """
-    compared = []
+    main, others = [], []
     for grouping in report.data.groupings:
-        first = comparison_of(report, arm, grouping.name)
+        shown = comparison_of(report, arm, grouping.name)
         for comparison in report.costs:
             if (comparison.arm, comparison.grouping) == (arm.key, grouping.name):
-                compared.append((comparison is not first, comparison))
-    places = set()
-    for _, comparison in sorted(compared, key=lambda place: place[0]):
+                ranked = main if comparison is shown else others
+                ranked.append(comparison)
+    already_told = set()
+    for comparison in (*main, *others):
         for finding in _lost_class_findings(report, arm, comparison):
             subject = finding.subject
-            place = finding.code, subject.grouping, subject.groups, subject.answer
-            if place not in places:
-                places.add(place)
+            identity = finding.code, subject.grouping, subject.groups, subject.answer
+            if identity not in already_told:
+                already_told.add(identity)
                 yield finding
 
 
@@ -308,6 +352,7 @@ def _lost_class_findings(
     answers = {group.group: group.value("one_answer") for group in comparison.by_group}
     classes = [label_class.name for label_class in report.data.label.classes]
     named = set()  # groups with one class left, which is said once and not for every class lost
+    # The class that the reference predicts most often comes first.
     for share in sorted(comparison.doubtful, key=lambda share: -(share.reference.value or 0.0)):
         subject = replace(
             _subject(report, comparison, "selection_rate", (share.group,)),
@@ -324,17 +369,17 @@ def _lost_class_findings(
                 reason=_why_unknown(share),
             )
             continue
-        lost: type[health.OneAnswerLeft | health.ClassLost] = health.ClassLost
+        finding_class: type[health.OneAnswerLeft | health.ClassLost] = health.ClassLost
         if answers.get(share.group) == 1:
             if share.group in named:
                 continue
             named.add(share.group)
-            lost = health.OneAnswerLeft
-        yield lost(subject, share=now, reference=before, advice=advice_for(report, arm))
+            finding_class = health.OneAnswerLeft
+        yield finding_class(subject, share=now, reference=before, advice=advice_for(report, arm))
 
 
 def _why_unknown(share: ClassShare) -> str:
-    """Why it is not known whether a class is lost, or what would tell."""
+    """Why it is not known whether a class is lost, or how many test rows would show it."""
     if share.rows_needed is not None:
         return health.rows_would_tell(share.rows_needed, share.group)
     if has_few_seeds(share.kept):
@@ -348,6 +393,26 @@ def _gap_findings(report: Report, comparison: Comparison) -> Iterator[FindingMes
     Then, of measures without such a gap, the detected costs over all rows. Where no gap is detected
     at all, for each measure how large a gap could be, or why that is not known.
     """
+    detected = _detected_gaps(comparison)
+    for gap in detected:
+        yield _gap_finding(report, comparison, gap)
+    yield from _payers_differ(report, comparison, detected)
+    with_gap = {gap.metric for gap in detected}
+    for metric in measures(comparison):
+        if metric in comparison.paid and metric not in with_gap:
+            finding_class = costs.RateFell if is_rate(metric) else costs.CostDetected
+            size = interval_of(comparison.overall.estimates[metric])
+            yield finding_class(_subject(report, comparison, metric), size=size)
+    if not detected:
+        yield from _undetected(report, comparison)
+
+
+def _detected_gaps(comparison: Comparison) -> list[Gap]:
+    """The detected gaps of all measures: of each the main one, and those of pairs that were named.
+
+    Gaps in accuracy and rates, which people know, stand before gaps in loss; of each the largest
+    first.
+    """
     gaps = []
     for metric in measures(comparison):
         gap = detected_gap(comparison, metric)
@@ -356,30 +421,29 @@ def _gap_findings(report: Report, comparison: Comparison) -> Iterator[FindingMes
         pair = () if gap is None else {gap.a, gap.b}
         gaps += [g for g in named_gaps(comparison, metric) if {g.a, g.b} != pair]
     detected = [gap for gap in gaps if is_detected(gap)]
-    detected.sort(  # rates, which people know, before losses
+    detected.sort(
         key=lambda gap: (spec_of(gap.metric).unit != "fraction", -abs(gap.signed.value or 0.0))
     )
-    for gap in detected:
-        yield _gap_finding(report, comparison, gap)
-    paid: dict[tuple[str, str], Gap] = {}  # the one that pays more, the other -> the first such gap
+    return detected
+
+
+def _payers_differ(
+    report: Report, comparison: Comparison, detected: Sequence[Gap]
+) -> Iterator[FindingMessage]:
+    """One finding if group a pays more than b by one measure, and b more than a by another.
+
+    A gap counts if its first group pays: of two gains nobody pays.
+    """
+    first_gap: dict[tuple[str, str], Gap] = {}  # (who pays more, the other) -> the first such gap
     for gap in detected:
         a, b = gap.larger_first.a, gap.larger_first.b
         if (cost_of(comparison, a, gap.metric).value or 0.0) > 0.0:
-            paid.setdefault((a, b), gap)
-            if (b, a) in paid:
-                subject = _subject(report, comparison, paid[b, a].metric, (b, a))
+            first_gap.setdefault((a, b), gap)
+            if (b, a) in first_gap:
+                subject = _subject(report, comparison, first_gap[b, a].metric, (b, a))
                 other = measure_text(gap.metric, report.data.label)
                 yield costs.PayersDiffer(subject, reason=other)
-                break
-    apart = {gap.metric for gap in detected}
-    for metric in measures(comparison):
-        if metric in comparison.paid and metric not in apart:
-            of_cost = costs.RateFell if is_rate(metric) else costs.CostDetected
-            size = interval_of(comparison.overall.estimates[metric])
-            yield of_cost(_subject(report, comparison, metric), size=size)
-    if detected:
-        return
-    yield from _undetected(report, comparison)
+                return
 
 
 def _undetected(report: Report, comparison: Comparison) -> Iterator[FindingMessage]:
@@ -389,39 +453,45 @@ def _undetected(report: Report, comparison: Comparison) -> Iterator[FindingMessa
         gap = main_gap(comparison, metric)
         if gap is None:
             continue
-        shown, reading = interval_of(gap.larger_first.signed), gap.reading
+        size = interval_of(gap.larger_first.signed)
         subject = _subject(report, comparison, metric)
-        if reading == "cannot tell":
+        if gap.reading == "cannot tell":
             yield costs.GapUnknown(subject, reason=gap.signed.reason or gap.reason)
             continue
-        most = max(map(abs, shown.ends or (0.0,)))
+        # The end of the interval that lies farther from 0: a larger gap is ruled out.
+        most = max(map(abs, size.ends or (0.0,)))
         pair = (gap.a, gap.b) if gap.kind == "pair" else None
         small = [group.group for group in comparison.by_group if comparison.note_on(group)]
         between = costs.compared_groups(comparison.grouping, pair, small)
-        yield costs.NoGapDetected(subject, size=shown, most=_bare_number(most), reason=between)
-        if reading == "not certain":
+        yield costs.NoGapDetected(subject, size=size, most=_bare_number(most), reason=between)
+        if gap.reading == "not certain":
             # Who would pay more, in the words of a gap that is detected.
             words = _gap_finding(report, comparison, gap).item_text
             groups = gap.larger_first.a, gap.larger_first.b
             subject = replace(subject, groups=groups, change=words)
-            yield costs.GapNotCertain(subject, size=shown, reason=count(tests))
+            yield costs.GapNotCertain(subject, size=size, reason=count(tests))
 
 
 def _gap_finding(report: Report, comparison: Comparison, gap: Gap) -> FindingMessage:
-    """The finding on two groups that are detected to differ, the one that pays more first."""
+    """The finding on the gap between two groups, the one that pays more first.
+
+    Its sentence depends on whether both pay, both gain, or one pays and the other gains, and on
+    whether the measure is the change of a rate of one class.
+    """
     groups = gap.larger_first.a, gap.larger_first.b
     size = interval_of(gap.larger_first.signed)
     cost_a, cost_b = (cost_of(comparison, group, gap.metric) for group in groups)
     gain_a, gain_b = cost_a.scaled(-1), cost_b.scaled(-1)
     rate = is_rate(gap.metric)
+    # b pays, too, or gains so little that the gain would be written as 0.
     if cost_a.value is None or cost_b.value is None or cost_b.value > -SHOWN_AS_ZERO:
         subject = _subject(report, comparison, gap.metric, groups)
-        of_costs = costs.RateGap if rate else costs.GapDetected
-        return of_costs(subject, size=size, cost_a=cost_a, cost_b=cost_b)
-    if cost_a.value < 0:
+        class_of_costs = costs.RateGap if rate else costs.GapDetected
+        return class_of_costs(subject, size=size, cost_a=cost_a, cost_b=cost_b)
+    if cost_a.value < 0:  # both gain
         subject = _subject(report, comparison, gap.metric, groups, is_better=rate)
-        of_gains = costs.RateGapRisen if rate else costs.GapOfGains
-        return of_gains(subject, size=size, gain_a=gain_a, gain_b=gain_b)
+        class_of_gains = costs.RateGapRisen if rate else costs.GapOfGains
+        return class_of_gains(subject, size=size, gain_a=gain_a, gain_b=gain_b)
     subject = _subject(report, comparison, gap.metric, groups)
     if rate:
         better = better_words(gap.metric)
@@ -432,10 +502,11 @@ def _gap_finding(report: Report, comparison: Comparison, gap: Gap) -> FindingMes
 def _part_findings(
     report: Report, arm: ArmFacts, comparison: Comparison
 ) -> Iterator[FindingMessage]:
-    """Which part makes most of the first detected gap, else of the first detected cost.
+    """The parts that make most of the first detected gap, else of the first detected cost.
 
-    A part is the length of the steps, clipping, noise or what stands for them in other methods.
-    Nothing where the cost was not split, or no part is both detected and at least half of it.
+    A part is the length of the steps, clipping, noise or what stands for them in other methods
+    (docs/methods.md 7.1). It is told if its interval lies above zero and it is at least half of the
+    whole. Nothing where the cost was not split.
     """
     split = detected_split(comparison)
     if split is None:
@@ -456,7 +527,8 @@ def _part_findings(
 def _ratio_findings(report: Report, comparison: Comparison) -> Iterator[FindingMessage]:
     """A finding for each group whose impact ratio privacy takes across four fifths.
 
-    Certain where both intervals lie beside four fifths, else by the estimates.
+    It is certain where neither interval, without privacy and with it, holds four fifths; else it
+    is by the estimates alone.
     """
     for group in comparison.by_group:
         before, after = (
@@ -471,17 +543,18 @@ def _ratio_findings(report: Report, comparison: Comparison) -> Iterator[FindingM
             number.ends is not None and not number.ends.low <= FOUR_FIFTHS <= number.ends.high
             for number in (before, after)
         )
-        of_ratio: type[costs.RatioFinding] = costs.RatioUnsure
+        finding_class: type[costs.RatioFinding] = costs.RatioUnsure
         if is_certain:
-            of_ratio = costs.RatioRises if now else costs.RatioFalls
+            finding_class = costs.RatioRises if now else costs.RatioFalls
         subject = _subject(report, comparison, RATIO, (group.group,))
-        yield of_ratio(subject, before=before, after=after)
+        yield finding_class(subject, before=before, after=after)
 
 
 def _turn_findings(report: Report, comparison: Comparison) -> Iterator[FindingMessage]:
     """A finding where clipping is detected to turn the steps away from one group more than others.
 
-    Nothing where it is not shown to turn them away from that group at all.
+    Nothing where it is not shown to turn them away from that group at all. The measure is an angle
+    in degrees, below 0 where steps are turned towards a group (docs/methods.md 8).
     """
     gap = detected_gap(comparison, MISALIGNMENT)
     if gap is None:
@@ -501,8 +574,9 @@ def _control_findings(report: Report) -> Iterator[FindingMessage]:
     """A finding for each method trained beside its control, by whether their gaps differ.
 
     A method that scales gradients by a threshold clips less than DP-SGD. Its control is DP-SGD that
-    clips as little, so a smaller gap than the control's is an advantage of the method itself.
-    Nothing where neither gap is detected.
+    clips as little, so a smaller gap than the control's is an advantage of the method itself
+    (docs/methods.md 3.4). Nothing where neither gap is detected. Only the first grouping is looked
+    at.
     """
     first = report.data.groupings[0].name
     by_arm = {c.arm: c for c in report.costs if c.grouping == first}
@@ -525,12 +599,13 @@ def _control_findings(report: Report) -> Iterator[FindingMessage]:
             continue
         if not is_detected(gap) and not is_detected(matched_gap):
             continue
-        of_control: type[causes.ControlFinding] = causes.ControlAlike
+        # The gaps differ if the intervals of their sizes do not overlap.
+        finding_class: type[causes.ControlFinding] = causes.ControlAlike
         if matched_ends.low > ends.high:
-            of_control = causes.ControlWorse
+            finding_class = causes.ControlWorse
         elif matched_ends.high < ends.low:
-            of_control = causes.ControlBetter
-        yield of_control(
+            finding_class = causes.ControlBetter
+        yield finding_class(
             replace(_subject(report, copied, COST), reference=control.key),
             size=interval_of(gap.signed),
             matched=interval_of(matched_gap.signed),
@@ -540,10 +615,10 @@ def _control_findings(report: Report) -> Iterator[FindingMessage]:
 def _ablation_findings(report: Report) -> Iterator[FindingMessage]:
     """The finding that says which half of clipping has a gap like all of clipping.
 
-    The halves are that clipping shortens a batch's gradient and that it turns it, each trained
-    without the other. A half has such a gap where its own is detected and is to the disadvantage of
-    the same group. There is no finding where one of the three arms was not trained, or clipping as
-    a whole has no detected gap. Only the first grouping is looked at.
+    Clipping shortens a batch's gradient and turns it; an arm was trained for each of these halves
+    without the other (docs/methods.md 8.7). A half has such a gap where its own is detected and is
+    to the disadvantage of the same group. There is no finding where one of the three arms was not
+    trained, or clipping as a whole has no detected gap. Only the first grouping is looked at.
     """
     first = report.data.groupings[0].name
     methods = {arm.key: arm.method for arm in report.arms}
@@ -556,7 +631,7 @@ def _ablation_findings(report: Report) -> Iterator[FindingMessage]:
     if not gaps.keys() >= {CLIPPED, SHORTER, TURNED} or not is_detected(gaps[CLIPPED]):
         return
     whole = gaps[CLIPPED].larger_first
-    for half in (SHORTER, TURNED):  # in the order of the whole
+    for half in (SHORTER, TURNED):  # the gap of a half is of the same group less the other
         if (gaps[half].a, gaps[half].b) == (whole.b, whole.a):
             gaps[half] = gaps[half].reversed
     halves = []
@@ -576,7 +651,10 @@ def _ablation_findings(report: Report) -> Iterator[FindingMessage]:
 
 
 def _health_findings(report: Report) -> Iterator[FindingMessage]:
-    """Findings on trainings that went wrong: their costs may be due to settings, not to privacy."""
+    """Findings on trainings that went wrong: their costs may be due to settings, not to privacy.
+
+    Source: docs/methods.md 7.2.
+    """
     yield from _undertrained_reference(report)
     first = report.data.groupings[0].name
     arms = {arm.key: arm for arm in report.arms}
@@ -616,7 +694,8 @@ def _worse_than_constant(
 ) -> Iterator[FindingMessage]:
     """A finding if the model is worse than predicting the training rows' class shares for all.
 
-    Over all rows and by the estimate; of several costs (accuracy, loss) the first that is worse.
+    It is judged over all rows, by the estimate. Of several costs (accuracy, loss) the first that is
+    worse is told, and whether its interval shows it.
     """
     for cost in costs_of_constant():
         worse = comparison.overall.estimates.get(f"{cost}.{CONSTANT}")
@@ -633,7 +712,8 @@ def _worse_than_constant(
 def _rising_loss(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[FindingMessage]:
     """A finding if the last quarter of training has a larger mean loss than the first half.
 
-    Nothing of fewer than four epochs, or where losses were not read.
+    Nothing of fewer than four epochs, of which a quarter is no epoch, or where losses were not
+    read.
     """
     losses = training_losses(report, arm.key)
     if len(losses) < 4:
@@ -655,15 +735,12 @@ def _failed_self_check(
 
     ``--self-check`` adds such comparisons. Their true gap is 0, so the intervals are too narrow.
     """
-    private_references = [
-        candidate
-        for candidate in report.arms
-        if candidate.key == comparison.reference and candidate.reference
-    ]
+    arms = {one.key: one for one in report.arms}
+    other = arms.get(comparison.reference)
+    # An arm that has a reference itself is a private one: here, another run of the same method.
+    is_self_check = other is not None and bool(other.reference) and other.method == arm.method
     gap = main_gap(comparison)
-    if not private_references or private_references[0].method != arm.method or gap is None:
-        return
-    if gap.signed.excludes_zero:
+    if is_self_check and gap is not None and gap.signed.excludes_zero:
         subject = _subject(report, comparison, gap.metric)
         yield health.SelfCheckFailed(subject, size=interval_of(gap.signed))
 
@@ -676,7 +753,7 @@ def _subject(
     *,
     is_better: bool = False,
 ) -> Subject:
-    """One measure of one comparison, as a finding is about it.
+    """What a finding on one measure of one comparison is about, with the words for the measure.
 
     Args:
         report: Holds the comparison, and says what the classes are called.
@@ -686,10 +763,10 @@ def _subject(
         is_better: Whether the rate behind the cost got better; else it worsened.
     """
     label = report.data.label
-    place = measure.partition("[")[2].removesuffix("]")
+    class_index = measure.partition("[")[2].removesuffix("]")
     answer = ""  # the class that a rate is about
-    if place:
-        answer = label.classes[int(place)].name
+    if class_index:
+        answer = label.classes[int(class_index)].name
     elif "positive" in spec_of(measure).needs:
         answer = label.favourable or label.positive or ""
     change = ""

@@ -1,8 +1,9 @@
 """What to change of an arm so that the largest part of its harm becomes smaller.
 
-A knob is what an advice is about, as "bound up" for a larger clipping bound. An advice names the
-option with the value to try. Nothing is advised against what is too small to matter, nor on epsilon
-where it is not known that noise is the cause.
+A knob is the change that an advice is about, as "bound up" for a larger clipping bound; the advice
+names the option with the value to try. A rule of a setting sets its default from public sizes
+(docs/methods.md 3.9). Nothing is advised against what is too small to matter, nor on epsilon where
+it is not known that noise is the cause.
 """
 
 from collections.abc import Mapping
@@ -25,10 +26,11 @@ BEYOND = 1.5  # times the rule's value, from which a setting counts as another t
 RISK = "excess_risk"  # the loss added, which shows what accuracy, in steps of a row, does not
 # Harm below which nothing is advised: half a point, a hundredth of a nat.
 _TOLERANCE: Mapping[str, float] = {"fraction": 0.005, "nats": 0.01}
-# How much smaller a penalty is advised, and how much more its noise then costs: as its square.
+# By what a penalty is advised to be divided. The risk that its noise adds then grows by the square.
 _LESS_PENALTY = 10.0
 LEAST_SEEDS = 5  # with fewer nothing is judged
 _MOST_SEEDS, _MOST_ROWS = 8, 20  # times what there is, up to which more are advised
+_FEWEST_EPOCHS = 4  # whose training losses show where training goes
 
 
 def advice_for(report: Report, arm: ArmFacts) -> Advice | None:
@@ -37,15 +39,26 @@ def advice_for(report: Report, arm: ArmFacts) -> Advice | None:
     if knob is None:
         return None
     now, to = _values(report, arm, knob)
-    whose = BY_DEFAULT if knob == "bound up" and to == _rules(report, arm)[1] else ""
-    return advice(knob, arm, whose, now=now, to=to)
+    _, bound_rule = _rules(report, arm)
+    reason = BY_DEFAULT if knob == "bound up" and to == bound_rule else ""
+    return advice(knob, arm, reason, now=now, to=to)
 
 
-def deciding(report: Report, gate: GateRecord, target: GateTarget, arm: ArmFacts) -> Advice | None:
-    """What would decide a rule that is open: seeds, or rows; None where neither can help.
+def advice_on_open_rule(
+    report: Report, gate: GateRecord, target: GateTarget, arm: ArmFacts
+) -> Advice | None:
+    """How many seeds or test rows would decide a rule that is open; None where neither can help.
 
-    The number of seeds or rows at which its interval would lie beside the limit, were the estimate
-    true. Up to eight times the seeds and twenty times the rows at hand are said.
+    They are as many as make half of the interval of the number shorter than its distance from the
+    limit, were the estimate true. More seeds divide the variance between seeds alone, more rows
+    both variances (docs/methods.md 6.3). At most eight times the seeds and twenty times the rows at
+    hand are advised.
+
+    Args:
+        report: Holds the rule and the arm.
+        gate: The rule.
+        target: The number that leaves the rule open.
+        arm: Whose number it is.
     """
     training = report.training
     estimate = _estimate_of(report, gate, target)
@@ -54,25 +67,31 @@ def deciding(report: Report, gate: GateRecord, target: GateTarget, arm: ArmFacts
     if estimate is None or estimate.value is None or estimate.ends is None:
         return None
     value = abs(estimate.value) if gate.kind == "gap" else estimate.value
-    away = abs(value - gate.limit)
-    seeds, records = (estimate.training_sd or 0.0) ** 2, (estimate.records_sd or 0.0) ** 2
-    numbers = max(1, sum(other.arm == target.arm for other in gate.targets))
-    now = half_width(seeds, records, estimate.n_seeds, numbers)
-    if now < away:  # its interval would decide it: it is open for another reason
+    distance = abs(value - gate.limit)
+    between_seeds = (estimate.training_sd or 0.0) ** 2  # variances
+    of_records = (estimate.records_sd or 0.0) ** 2
+    # All numbers that the rule is held against for this arm share its 5 % of error.
+    n_joint = max(1, sum(other.arm == target.arm for other in gate.targets))
+    half = half_width(between_seeds, of_records, estimate.n_seeds, n_joint)
+    if half < distance:  # its interval would decide it: it is open for another reason
         return None
     if training is not None and estimate.n_seeds > 1:
         for factor in range(2, _MOST_SEEDS + 1):
-            more = factor * estimate.n_seeds
-            if half_width(seeds / factor, records, more, numbers) < away:
-                return advice("seeds up", arm, to=f"{more:,}")
-    if away > 0 and now <= away * _MOST_ROWS**0.5 and estimate.n_test:
-        rows = estimate.n_test * (now / away) ** 2
+            seeds = factor * estimate.n_seeds
+            if half_width(between_seeds / factor, of_records, seeds, n_joint) < distance:
+                return advice("seeds up", arm, to=f"{seeds:,}")
+    # The half falls with the square root of the rows.
+    if distance > 0 and half <= distance * _MOST_ROWS**0.5 and estimate.n_test:
+        rows = estimate.n_test * (half / distance) ** 2
         return advice("rows up", arm, to=f"{in_two_digits(rows):,}")
     return None
 
 
 def _estimate_of(report: Report, gate: GateRecord, target: GateTarget) -> Estimate | None:
-    """The report's number that a rule was held against, with what its interval is made of."""
+    """The report's number that a rule was held against, with the variances of its interval.
+
+    None where no comparison holds it, as of the epsilon of a guarantee.
+    """
     for comparison in report.comparisons:
         place = comparison.arm, comparison.grouping
         is_same_reference = target.reference in ("", comparison.reference)
@@ -82,6 +101,7 @@ def _estimate_of(report: Report, gate: GateRecord, target: GateTarget) -> Estima
             gap = gap_between(comparison, gate.metric, target.groups)
             return None if gap is None else gap.signed
         for group in (*comparison.by_group, comparison.overall):
+            # All rows are the group "" of a comparison, and the target without groups.
             if gate.kind == "group" and set(target.groups) == {group.group} - {""}:
                 return group.estimates.get(gate.metric)
     return None
@@ -93,21 +113,26 @@ def has_few_seeds(estimate: Estimate) -> bool:
 
 
 def in_two_digits(rows: float) -> int:
-    """A number of rows, rounded up to two significant digits."""
+    """A number of rows, rounded up to two significant digits: 1,234.5 becomes 1,300."""
     unit = int(10 ** max(0, len(str(int(rows))) - 2))
-    return -int(-rows // unit) * unit
+    return -int(-rows // unit) * unit  # the ceiling of rows / unit
 
 
 def _values(report: Report, arm: ArmFacts, knob: Knob) -> tuple[float, float]:
-    """The value of the option that a knob is about: as it is now, and as it is advised."""
+    """The value of the option that a knob is about: as it is now, and as it is advised.
+
+    Both are 0 for a knob without an option, as ``own settings``.
+    """
     step_rule, bound_rule = _rules(report, arm)
     step, bound = (arm.settings.get(name, 0.0) for name in ("learning_rate", "max_grad_norm"))
-    if _is_scaled(arm):  # its step is that of the rule times Z/C
+    # Gradients scaled by C/Z (bound / threshold) move as far at a learning rate of the rule's Z/C.
+    if _is_scaled(arm):
         step_rule *= arm.settings["threshold"] / (bound or 1.0)
     match knob:
         case "bound by rule":
             return bound, bound_rule
         case "bound up":
+            # Far below the rule's value that value, else twice its own.
             return bound, bound_rule if bound_rule > BEYOND * bound else 2 * bound
         case "step by rule":
             return step, step_rule
@@ -127,7 +152,10 @@ def _values(report: Report, arm: ArmFacts, knob: Knob) -> tuple[float, float]:
 
 
 def _is_scaled(arm: ArmFacts) -> bool:
-    """Whether an arm scales all gradients by a threshold, so that its step is another."""
+    """Whether an arm scales gradients by the bound over a threshold, as ``global`` does.
+
+    Its step is then shorter than one of plain clipping at the same learning rate.
+    """
     return "threshold" in arm.settings and find(arm.method).scales_by_threshold
 
 
@@ -153,29 +181,38 @@ def _knob_for(report: Report, arm: ArmFacts) -> Knob | None:
             return _knob_for_part(report, arm, part, split)
     if known:
         return None
+    # Not split: that the noise is the cause is not known, so a larger epsilon is not advised.
     knob = _knob_against_noise(report, arm)
-    return None if knob == "epsilon up" else knob  # what the cause is, is not known
+    return None if knob == "epsilon up" else knob
 
 
 def is_slight(split: SplitCost) -> bool:
-    """Whether a cost or gap is too small for advice."""
+    """Whether a cost or gap is too small for advice: below half a point, or 0.01 nats."""
     return abs(split.total.value or 0.0) < _TOLERANCE.get(spec_of(split.metric).unit, 0.0)
 
 
 def training_losses(report: Report, key: str) -> list[float]:
-    """Mean loss of training records over all groups, by epoch [E]; [] where it was not read."""
+    """Mean training loss of an arm by epoch, in nats [E]; [] where it was not read.
+
+    It is the mean of the groups' losses, weighted by their training rows; an epoch without a known
+    loss is left out.
+
+    Args:
+        report: Holds the curves, by group of the first grouping.
+        key: Of the arm.
+    """
     curves = [curve for curve in report.diagnostics.arms.get(key, ()) if curve.name == "loss"]
-    sizes: dict[str, float | None] = {}
+    rows_of: dict[str, float | None] = {}  # group -> its training rows
     for comparison in report.comparisons:
-        if comparison.grouping == report.data.groupings[0].name:  # sizes are alike in all of them
-            sizes = {group.group: group.n_train for group in comparison.by_group}
+        if comparison.grouping == report.data.groupings[0].name:  # any arm's: all train on the same
+            rows_of = {group.group: group.n_train for group in comparison.by_group}
     losses = []
-    for row in curves[0].values if curves else ():
+    for by_group in curves[0].values if curves else ():
         total = weights = 0.0
-        for column, value in zip(curves[0].columns, row, strict=True):
-            weight = sizes.get(column) or 0.0
-            if value is not None:
-                total += value * weight
+        for group, loss in zip(curves[0].columns, by_group, strict=True):
+            weight = rows_of.get(group) or 0.0
+            if loss is not None:
+                total += loss * weight
                 weights += weight
         if weights > 0:
             losses.append(total / weights)
@@ -193,11 +230,11 @@ def _knob_against_undertraining(report: Report, arm: ArmFacts) -> Knob | None:
         return "teachers down"
     step = arm.settings.get("learning_rate", 0.0)
     rule = LEARNING_RATE.default.value(_public_sizes(report)) if LEARNING_RATE.default else step
-    is_given = not arm.step_by_rule and report.settings_tried is None
+    is_given = not arm.step_by_rule and report.settings_tried is None  # by the user
     losses = training_losses(report, arm.key)
     if is_given and not rule / BEYOND <= step <= rule * BEYOND:
         return "step by rule"
-    if len(losses) < 4 or losses[-1] <= losses[0]:
+    if len(losses) < _FEWEST_EPOCHS or losses[-1] <= losses[0]:
         return "epochs up"
     return "step down" if is_given else None
 
@@ -218,8 +255,10 @@ def _knob_for_part(report: Report, arm: ArmFacts, part: str, split: SplitCost) -
         return "teachers down" if "teachers" in arm.settings else None
     if part == "regularisation":
         noise = max((p.number.value or 0.0 for p in split.parts if p.name == NOISE), default=0.0)
-        pays = (split.total.value or 0.0) > noise * _LESS_PENALTY**2
-        return "penalty down" if "penalty" in arm.settings and pays else None
+        # With less of a penalty the noise would cost this much: less than all does now?
+        noise_then = noise * _LESS_PENALTY**2
+        is_worth_it = noise_then < (split.total.value or 0.0)
+        return "penalty down" if "penalty" in arm.settings and is_worth_it else None
     if part in (STEP, STEP_AND_CLIPPING):
         if is_weighed or arm.step_by_rule:
             return "epsilon up"
@@ -235,7 +274,10 @@ def _knob_for_part(report: Report, arm: ArmFacts, part: str, split: SplitCost) -
 
 
 def _knob_against_noise(report: Report, arm: ArmFacts) -> Knob:
-    """What to change so that noise adds less: a bound or step above the rule's, else epsilon."""
+    """What to change so that noise adds less.
+
+    A clipping bound or learning rate far above the rule's goes back to it; else epsilon goes up.
+    """
     step, bound = _step_and_bound_over_rules(report, arm)
     if report.settings_tried is not None:
         return "epsilon up"
@@ -247,7 +289,10 @@ def _knob_against_noise(report: Report, arm: ArmFacts) -> Knob:
 
 
 def _rules(report: Report, arm: ArmFacts) -> tuple[float, float]:
-    """The learning rate and clipping bound that the rules set at the arm's noise; 0 for none."""
+    """The learning rate and clipping bound that the rules set at the arm's noise.
+
+    Both are 0 for an arm without a noise multiplier, which has no such rules.
+    """
     sigma = arm.settings.get("noise_multiplier")
     step, bound = LEARNING_RATE.default, MAX_GRAD_NORM.default
     if sigma is None or step is None or bound is None:
@@ -265,14 +310,19 @@ def _step_and_bound_over_rules(report: Report, arm: ArmFacts) -> tuple[float, fl
     step_rule, bound_rule = _rules(report, arm)
     if not step_rule or not bound_rule or bound is None or step is None:
         return 1.0, 1.0
-    # Its gradients are scaled by C/Z: what compares with the rule is the step that moves as far.
+    # Gradients scaled by C/Z (bound / threshold): the plain step that moves as far is compared.
     if _is_scaled(arm):
         step *= bound / arm.settings["threshold"]
     return step / step_rule, bound / bound_rule
 
 
 def _public_sizes(report: Report, sigma: float = 0.0) -> PublicSizes:
-    """The public sizes that rules for default settings read, at the noise multiplier ``sigma``."""
+    """The public sizes that rules for default settings read.
+
+    Args:
+        report: Of an audit that trained.
+        sigma: The noise multiplier; 0 for a reference.
+    """
     training, images = report.training, report.data.images
     columns = len(report.data.features)
     if images is not None:
@@ -280,7 +330,7 @@ def _public_sizes(report: Report, sigma: float = 0.0) -> PublicSizes:
     assert training is not None, "only trained arms are advised on"
     return PublicSizes(
         training.n_public,
-        max(1, columns),
+        max(1, columns),  # a model has an input at least
         training.model,
         noise_multiplier=sigma,
         steps=training.steps,

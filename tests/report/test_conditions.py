@@ -25,7 +25,7 @@ from fairaudit.gate.check import check, with_verdict
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.methods.catalog import Guarantee, catalog
 from fairaudit.planning.flow import Audit
-from fairaudit.report.conditions import asking_why, with_findings
+from fairaudit.report.conditions import arms_with_harm, with_findings
 from fairaudit.report.messages.catalog import messages
 from fairaudit.report.model import Study
 from fairaudit.report.parts import split_gap
@@ -309,14 +309,14 @@ def test_arms_of_which_harm_is_told_are_those_whose_cost_is_split():
     """A gap, a cost of all rows, ill health; not an arm of which nothing is detected."""
     keys = ("dpsgd@1", "dpsgd@2", "dpsgd@3", "dpsgd@4")
     nothing = [comparison(key, (0.01, 0.01), half=0.05) for key in keys]
-    assert asking_why(report_with(*nothing)) == set()
+    assert arms_with_harm(report_with(*nothing)) == set()
     gap_told = comparison(keys[1])
     cost_told = laid(nothing[2], excess_risk=estimate(0.04, 0.01, "nats"))
     only_by_itself = laid(nothing[2], excess_risk=estimate(0.02, 0.015, "nats"))
-    assert asking_why(report_with(*nothing[:2], only_by_itself)) == set()
+    assert arms_with_harm(report_with(*nothing[:2], only_by_itself)) == set()
     constant = {"privacy_cost.constant": estimate(0.1, 0.01)}
     ill = laid(nothing[3], **constant)
-    assert asking_why(report_with(nothing[0], gap_told, cost_told, ill)) == set(keys[1:])
+    assert arms_with_harm(report_with(nothing[0], gap_told, cost_told, ill)) == set(keys[1:])
 
 
 def test_parts_of_a_gap_have_their_own_intervals_in_the_order_of_the_gap():
