@@ -118,8 +118,8 @@ def _usable_arms(report: Report) -> Iterator[tuple[ArmFacts, Comparison]]:
 
     Left out are references, controls (``source``: they copy another arm) and arms compared with a
     private arm, which check the audit. Of the rest only arms with an epsilon, or that train by code
-    of the user's own, are given; where there is none of these, all. A comparison without a gap, as
-    where only one group is large enough, is left out.
+    of the user's own, are given; where there is none of these, all. A comparison without gaps is
+    left out.
     """
     compared = {arm.key for arm in report.arms if arm.reference is not None}
     usable, private = [], []
@@ -513,7 +513,7 @@ def _part_findings(
         return
     groups = (split.a, split.b) if split.a else ()
     subject = _subject(report, comparison, split.metric, groups)
-    for part in split.asked(step_by_rule=arm.step_by_rule):
+    for part in split.causes(step_by_rule=arm.step_by_rule):
         if part.is_above and (part.number.value or 0.0) >= MOST * (split.total.value or 0.0):
             yield causes.FROM_PART[part.name](
                 subject,

@@ -51,13 +51,14 @@ def comparison_of(report: Report, arm: ArmFacts, grouping: str) -> Comparison | 
     """The comparison of an arm that a reader is shown, by one grouping.
 
     It is the one with ``sgd``, the model that would be shipped without privacy; of an arm that was
-    not compared with it, the one with its own reference. None for a reference beside which others
-    stand.
+    not compared with it, the one with its own reference. None for a reference with which other arms
+    are compared.
     """
     by_reference = {}
     for comparison in report.comparisons:
         if (comparison.arm, comparison.grouping) == (arm.key, grouping):
             by_reference[comparison.reference] = comparison
+    # An arm by itself ("") is shown only in a report that compares no arm with another.
     if report.costs:
         by_reference.pop("", None)
     for reference in (REFERENCE, arm.reference, *by_reference):
@@ -67,9 +68,10 @@ def comparison_of(report: Report, arm: ArmFacts, grouping: str) -> Comparison | 
 
 
 def table_columns(report: Report) -> tuple[MeasureColumn, ...]:
-    """The measures of a report's tables: costs and misalignment, else metrics of the models.
+    """The measures of a report's tables: costs and misalignment.
 
-    Of each at least one group has a number.
+    Where no model is compared with another, they are metrics of the models themselves. A measure is
+    left out where no group has a number.
     """
     label = report.data.label
     if not report.costs:
@@ -90,7 +92,7 @@ def table_columns(report: Report) -> tuple[MeasureColumn, ...]:
 
 
 def _counted(metric: str) -> str:
-    """What a model's own number of a metric is counted in; a fraction in hundredths."""
+    """What a model's own number of a metric is counted in: a fraction is shown in per cent."""
     return "%" if METRICS[metric].unit == "fraction" else METRICS[metric].counted
 
 
@@ -122,20 +124,25 @@ def _table(
 def _group_row(
     report: Report, comparison: Comparison, group: GroupMeasure, metrics: Sequence[str]
 ) -> TableRow:
-    """The row of a group, or of all rows."""
+    """The row of a group, or of all rows, whose group is "".
+
+    ``metrics``: A cell for each of them, in their order.
+    """
+    names = (group.group,) if group.group else ()
     cells = []
     for metric in metrics:
+        # Misalignment is about how groups fare beside each other: all rows have none.
         if not group.group and "steps" in spec_of(metric).needs:
-            cells.append(TableCell(NOTHING))  # it is about how groups fare beside each other
+            cells.append(TableCell(NOTHING))
             continue
         estimate = group.estimates.get(metric)
         reading: Reading = "" if group.group else _reading_of_all(comparison, metric)
-        reason = group.reason if estimate is None else _why(estimate)
-        bound = _bound_on(report, comparison, metric, "group", {group.group} - {""})
+        reason = group.reason if estimate is None else _why_incomplete(estimate)
+        bound = _bound_on(report, comparison, metric, "group", set(names))
         cells.append(TableCell(interval_of(estimate), reading, reason, (), bound))
     return TableRow(
         kind="group" if group.group else "all",
-        groups=(group.group,) if group.group else (),
+        groups=names,
         cells=tuple(cells),
         n_test=group.n_test,
         accuracy=(group.value("reference.accuracy"), group.value("accuracy")),
@@ -144,7 +151,11 @@ def _group_row(
 
 
 def _reading_of_all(comparison: Comparison, metric: str) -> Reading:
-    """What is said of a cost over all rows; "" of a gain, and of what no test was made of."""
+    """What the test of a cost over all rows says; "" of a gain, and where no test was made.
+
+    ``not certain``: Its own interval lies above zero, while the test, which allows for all
+    comparisons of the method, does not detect the cost.
+    """
     if metric in comparison.paid:
         return "detected"
     number = interval_of(comparison.overall.estimates.get(metric))
@@ -153,56 +164,56 @@ def _reading_of_all(comparison: Comparison, metric: str) -> Reading:
     return "not certain" if is_above and is_tested else ""
 
 
-def _why(number: Estimate) -> str:
+def _why_incomplete(number: Estimate) -> str:
     """Why a number has no value or no interval; "" where it has both."""
     return "" if number.ends else number.reason
 
 
 def _gap_rows(report: Report, comparison: Comparison, metrics: Sequence[str]) -> Iterator[TableRow]:
-    """The rows of gaps: the only pair's; of several groups the largest, then pairs that stand out.
+    """The rows of gaps, a cell for each metric.
 
-    Those are the pairs that were named before training, and the ones that are detected to differ
-    where the largest gap is not.
+    Of two groups the row of their gap. Of several the row of the largest gap of each metric, then a
+    row for each pair that is detected to differ where the largest gap is not. Last come the pairs
+    that were named before training.
     """
-    largest = [main_gap(comparison, metric) for metric in metrics]
-    pairs: dict[tuple[str, str], None] = {}
-    if any(gap is not None and gap.kind == "max" for gap in largest):
-        cells = [
-            _gap_cell(report, comparison, metric, gap)
-            for metric, gap in zip(metrics, largest, strict=True)
-        ]
+    main = [(metric, main_gap(comparison, metric)) for metric in metrics]
+    pairs: list[tuple[str, str]] = []
+    if any(gap is not None and gap.kind == "max" for _, gap in main):
+        cells = [_gap_cell(report, comparison, metric, gap) for metric, gap in main]
         yield TableRow("gap", (), tuple(cells))
-        for metric, shown in zip(metrics, largest, strict=True):
+        for metric, gap in main:
             detected = detected_gap(comparison, metric)
-            if shown is not None and detected is not None and not is_detected(shown):
-                pairs[_ordered(comparison, detected)] = None
+            if gap is not None and detected is not None and not is_detected(gap):
+                pairs.append(_ordered_groups(comparison, detected))
     else:
-        pairs |= {_ordered(comparison, gap): None for gap in largest if gap is not None}
-    pairs |= {(gap.a, gap.b): None for metric in metrics for gap in named_gaps(comparison, metric)}
-    for a, b in _without_reversals(pairs):
-        of_pair = [(metric, _pair(comparison, metric, a, b)) for metric in metrics]
+        pairs += [_ordered_groups(comparison, gap) for _, gap in main if gap is not None]
+    for metric in metrics:
+        pairs += [(gap.a, gap.b) for gap in named_gaps(comparison, metric)]
+    for a, b in _each_pair_once(pairs):
+        of_pair = [(metric, _pair_gap(comparison, metric, a, b)) for metric in metrics]
         cells = [_gap_cell(report, comparison, metric, gap, (a, b)) for metric, gap in of_pair]
         yield TableRow("gap", (a, b), tuple(cells))
 
 
-def _without_reversals(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The pairs without those that name an earlier pair's groups again, in the other order."""
+def _each_pair_once(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The pairs without those that name an earlier pair's groups again, in whichever order."""
     first: dict[frozenset[str], tuple[str, str]] = {}
     for pair in pairs:
         first.setdefault(frozenset(pair), pair)
     return list(first.values())
 
 
-def _ordered(comparison: Comparison, gap: Gap) -> tuple[str, str]:
+def _ordered_groups(comparison: Comparison, gap: Gap) -> tuple[str, str]:
     """The two groups of a gap, the one that pays more in accuracy first; else as the gap has them.
 
-    So a row has one order for all of its measures.
+    So a row of the table has one order for all of its measures.
     """
-    leading = (_pair(comparison, COST, gap.a, gap.b) or gap).larger_first
+    in_accuracy = _pair_gap(comparison, COST, gap.a, gap.b)
+    leading = (gap if in_accuracy is None else in_accuracy).larger_first
     return leading.a, leading.b
 
 
-def _pair(comparison: Comparison, metric: str, a: str, b: str) -> Gap | None:
+def _pair_gap(comparison: Comparison, metric: str, a: str, b: str) -> Gap | None:
     """The gap between two groups in a metric, in whichever order; None where there is none."""
     for gap in comparison.gaps:
         if gap.kind == "pair" and gap.metric == metric and {gap.a, gap.b} == {a, b}:
@@ -221,12 +232,14 @@ def _gap_cell(
 
     Args:
         report, comparison, metric: Where it stands.
-        gap: None where there is none.
-        order: The first group less the second; None: the size of the largest gap.
+        gap: None where the metric has no gap.
+        order: The two groups of a pair's row: the cell is the first less the second. None in the
+            row of largest gaps, where each cell names its own groups.
     """
-    if gap is None or gap.signed.value is None:
-        reason = "" if gap is None else gap.signed.reason or gap.reason
-        return TableCell(NOTHING, "cannot tell" if gap else "", reason)
+    if gap is None:
+        return TableCell(NOTHING)
+    if gap.signed.value is None:
+        return TableCell(NOTHING, "cannot tell", gap.signed.reason or gap.reason)
     between: tuple[str, ...] = (gap.a, gap.b) if order is None else ()
     if order == (gap.b, gap.a):
         gap = gap.reversed
@@ -239,9 +252,9 @@ def _gap_cell(
 def gap_between(comparison: Comparison, metric: str, groups: Sequence[str]) -> Gap | None:
     """The gap of a metric between two groups: the main gap where it is theirs, else the pair's."""
     gap = main_gap(comparison, metric)
-    if gap is None or {gap.a, gap.b} != set(groups):
-        return _pair(comparison, metric, *groups) if len(groups) == 2 else None
-    return gap
+    if gap is not None and {gap.a, gap.b} == set(groups):
+        return gap
+    return _pair_gap(comparison, metric, *groups) if len(groups) == 2 else None
 
 
 def rule_number(comparison: Comparison, metric: str, groups: Sequence[str]) -> Interval | None:
@@ -254,7 +267,7 @@ def rule_number(comparison: Comparison, metric: str, groups: Sequence[str]) -> I
     gap = gap_between(comparison, metric, groups)
     if gap is None or gap.signed.value is None:
         return None
-    if gap.kind == "pair" and _ordered(comparison, gap) == (gap.b, gap.a):
+    if gap.kind == "pair" and _ordered_groups(comparison, gap) == (gap.b, gap.a):
         gap = gap.reversed
     return interval_of(gap.signed)
 
@@ -262,7 +275,14 @@ def rule_number(comparison: Comparison, metric: str, groups: Sequence[str]) -> I
 def _bound_on(
     report: Report, comparison: Comparison, metric: str, kind: str, groups: set[str]
 ) -> Bound | None:
-    """What the rules say of a number: the outcome of the one that says the worst, and its limit."""
+    """What the rules say of a number: the worst outcome of any, with that rule's limit.
+
+    Args:
+        report: Holds the rules.
+        comparison, metric: Where the number stands.
+        kind: ``group`` or ``gap``, as of :class:`GateRecord`.
+        groups: Whose number it is; empty for all rows.
+    """
     bounds: list[Bound] = []
     for gate in report.gates:
         if (gate.metric, gate.kind) == (metric, kind):

@@ -5,6 +5,7 @@ holds numbers, not their writing: a terminal, a page, Markdown and a notebook wr
 ``fairaudit.report.group_rows`` makes it of a stored report.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,7 +15,7 @@ from fairaudit.results.estimates import Interval, Reading
 RowKind = Literal["group", "gap", "all"]
 
 MOST_GROUPS = 8  # that are read at once; of more the worst, the best and a count are shown
-WORST = 3  # how many of the worst
+N_WORST = 3  # how many of the worst
 FEW_ROWS = 30  # test rows: a group of fewer is shown in grey and stretches no axis
 
 
@@ -126,8 +127,10 @@ class GroupTable:
         if not self.is_long:
             return self
         judged = [row for row in self.groups if not row.is_thin]
-        judged.sort(key=lambda row: -_rank(row))
-        kept = [*judged[:WORST], *judged[max(WORST, len(judged) - 1) :]]
+        judged.sort(key=lambda row: -_first_value(row))
+        kept = judged[:N_WORST]
+        if len(judged) > N_WORST:
+            kept.append(judged[-1])
         others = len(self.groups) - len(kept)
         rows = (*kept, *(row for row in self.rows if row.kind != "group"))
         return replace(self, rows=rows, others=others)
@@ -135,8 +138,8 @@ class GroupTable:
     @property
     def worst(self) -> TableRow | None:
         """The group that pays most by the first column, of those that can be judged."""
-        judged = [row for row in self.groups if not row.is_thin and _rank(row) > float("-inf")]
-        return max(judged, key=_rank, default=None)
+        judged = [row for row in self.groups if not row.is_thin and _first_value(row) > -math.inf]
+        return max(judged, key=_first_value, default=None)
 
     def cell(self, row: TableRow, metric: str) -> TableCell | None:
         """A row's cell of a measure; None where the table has no such column."""
@@ -148,8 +151,10 @@ class GroupTable:
     def axis(self, place: int) -> tuple[float, float]:
         """The least and the largest number that a column's axis must hold, zero among them.
 
+        These are its numbers with their intervals, and the limits of rules.
+
         Args:
-            place: Of the column.
+            place: Index of the column.
         """
         reached = [0.0]
         for row in self.rows:
@@ -161,7 +166,7 @@ class GroupTable:
         return min(reached), max(reached)
 
 
-def _rank(row: TableRow) -> float:
-    """By what the worst group is found: the number of the first column."""
+def _first_value(row: TableRow) -> float:
+    """The number of the first column, by which groups are ranked; -inf where it is not known."""
     value = row.cells[0].number.value if row.cells else None
-    return float("-inf") if value is None else value
+    return -math.inf if value is None else value

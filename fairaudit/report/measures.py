@@ -1,4 +1,4 @@
-"""The gap that stands for a comparison, and on which scale a cost is written.
+"""The costs and gaps of a report by name: which stand for a comparison, and in which words.
 
 A comparison is one arm against its reference, cut by one grouping. It holds gaps of every metric:
 one of kind ``pair`` for every two groups, a against b, and one of kind ``max``, the largest of
@@ -32,7 +32,8 @@ def main_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
             pairs.append(gap)
         elif gap.metric == metric and gap.kind == "max":
             largest = gap
-    # Of one class's rates among many groups a report holds only the pairs that were named.
+    # Of a class's rate in many groups a report keeps the largest gap and the pairs that were named:
+    # a single pair is then one of many.
     is_one_of_many = bool(pairs) and pairs[0].named and len(comparison.by_group) > 2
     if len(pairs) == 1 and (largest is None or not is_one_of_many):
         return pairs[0]
@@ -55,9 +56,9 @@ def detected_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
     pairs = [gap for gap in comparison.gaps if gap.metric == metric and gap.kind == "pair"]
     pairs.sort(key=lambda gap: -abs(gap.signed.value or 0.0))
     main = main_gap(comparison, metric)
-    # Where the largest gap is that of a named pair, the pair stands for it with its own interval.
-    twins = [gap for gap in pairs if gap.named and main and {gap.a, gap.b} == {main.a, main.b}]
-    for gap in (*twins, main, *named_gaps(comparison, metric), *pairs):
+    # A named pair with the largest gap comes first: its interval, of one pair, is narrower.
+    named_main = [gap for gap in pairs if gap.named and main and {gap.a, gap.b} == {main.a, main.b}]
+    for gap in (*named_main, main, *named_gaps(comparison, metric), *pairs):
         if gap is not None and is_detected(gap):
             return gap
     return None
@@ -66,18 +67,16 @@ def detected_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
 def detected_pair(comparison: Comparison) -> tuple[str, str] | None:
     """Two groups whose excess risks are detected to differ, the larger first.
 
-    They are the pair whose difference readings of checkpoints are to explain.
-
-    None where no difference is detected, and where the first group's own excess risk is not above
-    zero: then there is no cost to explain.
+    ``--diagnostics full`` reads checkpoints to explain the difference of this pair. None where no
+    difference is detected, and where the first group's own excess risk is not above zero: then
+    there is no cost to explain.
     """
     gap = detected_gap(comparison, "excess_risk")
     if gap is None:
         return None
     gap = gap.larger_first
-    if (cost_of(comparison, gap.a, "excess_risk").low or 0.0) > 0:
-        return gap.a, gap.b
-    return None
+    low = cost_of(comparison, gap.a, "excess_risk").low
+    return (gap.a, gap.b) if low is not None and low > 0 else None
 
 
 def cost_of(comparison: Comparison, group: str, metric: str) -> Interval:
@@ -102,7 +101,11 @@ def is_detected(gap: Gap) -> bool:
 
 
 def cost_names(comparison: Comparison) -> list[str]:
-    """The measures that a comparison has, parts of costs aside, in the order of the registry."""
+    """The measures that a comparison has, parts of costs aside.
+
+    They stand in the order of the registry's costs, those by class in the order of the classes.
+    """
+    # By length first, so that class 10 comes after class 2.
     names = sorted(comparison.overall.estimates, key=lambda name: (len(name), name))
     whole = [name for name in names if not part_of(name)]
     return [name for cost in costs() for name in whole if name.partition("[")[0] == cost]
@@ -112,24 +115,25 @@ def measures(comparison: Comparison) -> list[str]:
     """The measures that findings are about.
 
     A cost that exists for each class counts by its classes whose gap is detected; where there is
-    none, by the class whose gap may be the largest, as the upper end of its interval says.
+    none, by the class whose gap may be the largest, as the farther end of its interval says.
     """
     names = []
-    known = dict.fromkeys(gap.metric for gap in comparison.gaps if not part_of(gap.metric))
+    with_gap = dict.fromkeys(gap.metric for gap in comparison.gaps if not part_of(gap.metric))
     for cost in costs():
-        of_cost = [name for name in known if name.partition("[")[0] == cost]
+        of_cost = [name for name in with_gap if name.partition("[")[0] == cost]
         gaps = [main_gap(comparison, name) for name in of_cost]
         defined = [gap for gap in gaps if gap is not None]
         detected = [gap.metric for gap in defined if detected_gap(comparison, gap.metric)]
-        widest = max(
-            defined,
-            key=lambda gap: math.inf if gap.signed.ends is None else max(map(abs, gap.signed.ends)),
-            default=None,
-        )
-        if not detected and widest is not None:
-            detected = [widest.metric]
-        names += detected
+        if detected:
+            names += detected
+        elif defined:
+            names.append(max(defined, key=_largest_possible).metric)
     return names
+
+
+def _largest_possible(gap: Gap) -> float:
+    """The largest size of a gap that its interval allows; infinite where it has no interval."""
+    return math.inf if gap.signed.ends is None else max(map(abs, gap.signed.ends))
 
 
 def shown_costs(report: Report) -> list[str]:
@@ -137,7 +141,7 @@ def shown_costs(report: Report) -> list[str]:
 
     Of measures by class only those that findings of some comparison are about.
     """
-    in_findings: set[str] = set()  # what findings are about
+    in_findings: set[str] = set()
     for comparison in report.costs:
         in_findings |= set(measures(comparison))
     names = [name for name in all_costs(report) if name in in_findings or "[" not in name]
@@ -145,7 +149,7 @@ def shown_costs(report: Report) -> list[str]:
 
 
 def all_costs(report: Report) -> list[str]:
-    """The measures that any comparison of the report has."""
+    """The measures that any comparison of the report has, each once, as they are first met."""
     names: dict[str, None] = {}
     for comparison in report.costs:
         names |= dict.fromkeys(cost_names(comparison))
@@ -153,15 +157,16 @@ def all_costs(report: Report) -> list[str]:
 
 
 def measure_title(metric: str, label: LabelFacts) -> tuple[str, str]:
-    """The name of a cost, or of what falls, and what its numbers are counted in.
+    """The title of a cost, and what its numbers are counted in.
 
-    As ``privacy cost`` in ``points of accuracy lost``, ``true positive rate`` in ``points lost``.
+    As ``privacy cost`` in ``points of accuracy lost``. A cost without a name of its own is titled
+    by what worsens: ``true positive rate`` in ``points lost``.
     """
-    spec, of = spec_of(metric), measure_text(metric, label)
+    spec, lost = spec_of(metric), measure_text(metric, label)
     change = "added" if _worsens_upwards(metric) else "lost"
     if spec.header:
-        return spec.header, f"{spec.counted} of {of} {change}"
-    return of, f"{spec.counted} {change}"
+        return spec.header, f"{spec.counted} of {lost} {change}"
+    return lost, f"{spec.counted} {change}"
 
 
 def cost_title(metric: str, label: LabelFacts) -> str:
@@ -175,26 +180,34 @@ def change_words(metric: str, label: LabelFacts) -> tuple[str, str]:
     if "favourable" in spec_of(metric).needs:
         chosen = f"predicted {label.favourable}" if label.is_assumed else "selected"
         return f"{chosen} less often than before", f"{chosen} more often than before"
-    of = measure_text(metric, label)
+    rate = measure_text(metric, label)
     worse, better = ("rises", "falls") if _worsens_upwards(metric) else ("falls", "rises")
-    return f"the {of} {worse}", f"the {of} {better}"
+    return f"the {rate} {worse}", f"the {rate} {better}"
 
 
 def better_words(metric: str) -> str:
-    """What is said of a rate that gets better, right after it was said of whom it worsens."""
+    """What is said of a rate that gets better, behind a clause on a group for which it worsens."""
     if "favourable" in spec_of(metric).needs:
         return "more often"
     return "it falls" if _worsens_upwards(metric) else "it rises"
 
 
 def _worsens_upwards(metric: str) -> bool:
-    """Whether what a cost is the worsening of is worse the higher it is, as a loss."""
-    worsened = spec_of(metric).cost_of
-    return bool(worsened) and METRICS[worsened].worst == "highest"
+    """Whether a cost is that of a metric which is worse the higher it is, as a loss."""
+    behind = spec_of(metric).cost_of
+    return bool(behind) and METRICS[behind].worst == "highest"
 
 
 def compared_pairs(report: Report, arm: str, metrics: Collection[str]) -> int:
-    """How many gaps a method's tests choose from: pairs of groups, by measure and grouping."""
+    """How many gaps between two groups are compared of a method, of all measures and groupings.
+
+    A pair that gates may not read does not count; one beside several references counts once.
+
+    Args:
+        report: Holds the comparisons.
+        arm: Key of the method's arm.
+        metrics: The measures.
+    """
     pairs = set()
     for comparison in report.comparisons:
         if comparison.arm == arm:
@@ -205,13 +218,18 @@ def compared_pairs(report: Report, arm: str, metrics: Collection[str]) -> int:
 
 
 def measure_text(metric: str, label: LabelFacts) -> str:
-    """What a cost is lost of, in words: ``accuracy``, ``recall of square``."""
+    """The metric behind a cost, in words: ``accuracy``, ``recall of square``.
+
+    Args:
+        metric: Name of the cost, or of another metric, which then stands for itself.
+        label: Names of the classes, and which of them is favourable.
+    """
     spec = spec_of(metric)
     if spec.cost_of:
         spec = METRICS[spec.cost_of]
-    target = metric.partition("[")[2].removesuffix("]")
-    if target.isdecimal():
-        name = label.classes[int(target)].name
+    class_index = metric.partition("[")[2].removesuffix("]")
+    if class_index.isdecimal():
+        name = label.classes[int(class_index)].name
         return f"recall of {name}" if spec.name == "tpr" else f"{spec.words} of {name}"
     # Where nobody said which class people want, it is not called selected.
     if "favourable" in spec.needs and label.is_assumed:
@@ -219,7 +237,7 @@ def measure_text(metric: str, label: LabelFacts) -> str:
     is_other_class = label.favourable not in (None, label.positive)
     if is_other_class and spec.name == "tpr":
         return f"recall of {label.favourable}"
-    return spec.words.partition(" (")[0]
+    return spec.words.partition(" (")[0]  # ``loss (nats)`` without its unit
 
 
 def metric_text(metric: str, classes: Sequence[str]) -> str:
@@ -230,9 +248,9 @@ def metric_text(metric: str, classes: Sequence[str]) -> str:
         classes: Names of the classes, by their index.
     """
     name = metric.removeprefix("change.")
-    number = name.partition("[")[2].removesuffix("]")
-    if number.isdecimal() and int(number) < len(classes):
-        return f"{name} ({classes[int(number)]})"
+    class_index = name.partition("[")[2].removesuffix("]")
+    if class_index.isdecimal() and int(class_index) < len(classes):
+        return f"{name} ({classes[int(class_index)]})"
     return name
 
 

@@ -83,7 +83,7 @@ class SplitCost:
         metric: Name of the cost, as ``privacy_cost``.
         a, b: The groups of a gap, the one that pays more first; "" for a cost.
         total: The number.
-        known: All of them, in the order of ``registry.PARTS``; ``step_and_noise`` among them.
+        known: All parts, in the order of ``registry.PARTS``; ``step_and_noise`` among them.
     """
 
     metric: str
@@ -97,8 +97,8 @@ class SplitCost:
         """The parts that sum to the total, so without ``step_and_noise``; the noise is the last."""
         return tuple(part for part in self.known if part.name != STEP_AND_NOISE)
 
-    def asked(self, *, step_by_rule: bool) -> tuple[SplitPart, ...]:
-        """The parts to look for the main cause among, so that advice can name an option for it.
+    def causes(self, *, step_by_rule: bool) -> tuple[SplitPart, ...]:
+        """The parts that count as causes of their own, so that advice can name an option for each.
 
         Args:
             step_by_rule: Whether a rule set the learning rate from the noise. Then a short step is
@@ -106,15 +106,16 @@ class SplitCost:
         """
         parts = {part.name: part for part in self.known}
         together = parts.pop(STEP_AND_NOISE, None)
-        # A step's part of 0 is that of the reference's own steps: nothing was shortened.
+        # A step's part of 0: the arm took the steps of its reference, so nothing was shortened.
         if step_by_rule and together is not None and parts[STEP].number.value:
             del parts[STEP], parts[NOISE]
             return (together, *parts.values())
         return tuple(parts.values())
 
     def largest(self, *, step_by_rule: bool = False) -> SplitPart:
-        """The part with the largest value among those of :meth:`asked`, whose argument it takes."""
-        return max(self.asked(step_by_rule=step_by_rule), key=lambda part: part.number.value or 0.0)
+        """The cause with the largest value; ``step_by_rule`` as of :meth:`causes`."""
+        causes = self.causes(step_by_rule=step_by_rule)
+        return max(causes, key=lambda part: part.number.value or 0.0)
 
 
 def part_names(comparison: Comparison) -> list[str]:
@@ -140,25 +141,25 @@ def split_gap(comparison: Comparison, metric: str, pair: Gap) -> SplitCost | Non
 
     None where the gap of this metric, or one of its parts, was not measured.
     """
-    pairs = {}
-    for gap in comparison.gaps:  # the metrics have the groups in whichever order
+    by_metric = {}
+    for gap in comparison.gaps:
         if gap.kind == "pair" and {gap.a, gap.b} == {pair.a, pair.b}:
-            pairs[gap.metric] = gap
-    whole_gap, names = pairs.get(metric), part_names(comparison)
-    if not names or whole_gap is None or whole_gap.signed.value is None:
+            by_metric[gap.metric] = gap
+    whole, names = by_metric.get(metric), part_names(comparison)
+    if not names or whole is None or whole.signed.value is None:
         return None
-    whole_gap = whole_gap.larger_first
+    whole = whole.larger_first
     parts = []
     for name in names:
-        of_part = pairs.get(f"{metric}.{name}")
+        of_part = by_metric.get(f"{metric}.{name}")
         if of_part is None:
             return None
-        if of_part.a != whole_gap.a:
+        if of_part.a != whole.a:  # each metric's gap may have the two groups in the other order
             of_part = of_part.reversed
+        # A direction is stored of a gap that is detected beside all others.
         is_above = bool(of_part.direction) and _is_above(of_part.signed)
         parts.append(SplitPart(name, interval_of(of_part.signed), is_above))
-    total = interval_of(whole_gap.signed)
-    return SplitCost(metric, whole_gap.a, whole_gap.b, total, tuple(parts))
+    return SplitCost(metric, whole.a, whole.b, interval_of(whole.signed), tuple(parts))
 
 
 def _is_above(estimate: Estimate) -> bool:
@@ -185,17 +186,18 @@ def detected_split(comparison: Comparison) -> SplitCost | None:
 
 def names_of_parts(report: Report) -> PartNames | None:
     """What the parts of a report's costs are called; None where no cost was split."""
-    has_step, others, is_split = False, dict[str, None](), False
+    parts: list[SplitPart] = []
     for comparison in report.costs:
         for group in (*comparison.by_group, comparison.overall):
             for metric in costs_of_constant():
                 split = split_cost(comparison, group, metric)
-                for part in split.parts if split is not None else ():
-                    is_split = True
-                    if part.name == STEP:
-                        has_step |= part.number.value is not None
-                    elif part.name != NOISE:
-                        others[_NAMES.get(part.name, part.name.replace("_", " "))] = None
-    if not is_split:
+                if split is not None:
+                    parts += split.parts
+    if not parts:
         return None
-    return PartNames(has_step, tuple(others or ["clipping"]))
+    has_step = any(part.name == STEP and part.number.value is not None for part in parts)
+    others: dict[str, None] = {}  # in the order in which they are met
+    for part in parts:
+        if part.name not in (STEP, NOISE):
+            others[_NAMES.get(part.name, part.name.replace("_", " "))] = None
+    return PartNames(has_step, tuple(others) if others else ("clipping",))
