@@ -7,7 +7,7 @@ from fairaudit.disagreement.messages import AgainFailed, ChanceAdded, ChanceGap,
 from fairaudit.disagreement.section import said_source, section, unmeasured
 from fairaudit.messages.base import Message
 from fairaudit.metrics.registry import DISAGREEMENT, DISAGREEMENT_COST
-from fairaudit.report.conditions import shipped
+from fairaudit.report.conditions import usable_arms
 from fairaudit.report.document import Section
 from fairaudit.report.measures import is_detected, main_gap
 from fairaudit.report.messages.base import FindingMessage, Subject
@@ -84,7 +84,7 @@ class Disagreement(Study):
         Of what is detected over all rows it is made once, by the first grouping.
         """
         first = report.data.groupings[0].name
-        for _, comparison in shipped(report):
+        for _, comparison in usable_arms(report):
             finding = _gap_finding(comparison)
             if finding is None and comparison.grouping == first:
                 finding = _added_finding(comparison)

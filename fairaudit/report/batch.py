@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping
 from pydantic import JsonValue
 
 from fairaudit.privacy.events import shown_up
-from fairaudit.report.document import Badge, Cell, Column, Inline, Strong, Table
+from fairaudit.report.document import Badge, Cell, Column, Table
 from fairaudit.report.group_rows import group_tables
 from fairaudit.report.group_table import GroupTable, MeasureColumn, TableRow
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import UNKNOWN
 from fairaudit.report.safe_names import group_text, plain
-from fairaudit.report.table_words import cell_number, column_title, row_title, said_of
+from fairaudit.report.table_words import cell_runs, column_title, row_title
 from fairaudit.report.types.verdicts import verdicts
 
 
@@ -82,17 +82,13 @@ def batch_rows(reports: Mapping[str, Report]) -> Iterator[dict[str, JsonValue]]:
 def _cells(
     table: GroupTable, row: TableRow, columns: Mapping[str, MeasureColumn]
 ) -> Iterator[Cell]:
-    """A row's numbers under the columns of all reports, each with the words beside it."""
+    """A row's numbers under the columns of all reports; a dash where the table has no such column.
+
+    ``columns``: Metric -> its column, of all reports together.
+    """
     for metric, column in columns.items():
         cell = table.cell(row, metric)
-        if cell is None:
-            yield UNKNOWN
-            continue
-        said = said_of(column, cell)
-        shown: list[Inline] = [cell_number(column, cell)]
-        if said:
-            shown += [" ", Strong(said) if cell.reading == "detected" else said]
-        yield tuple(shown)
+        yield UNKNOWN if cell is None else cell_runs(column, cell)
 
 
 def _group(table: GroupTable, row: TableRow) -> str:
@@ -103,12 +99,12 @@ def _group(table: GroupTable, row: TableRow) -> str:
 
 
 def _headline(report: Report, arm: str) -> float | None:
-    """The epsilon of one model; None where there is no proved one."""
+    """The epsilon of an arm's guarantee, of one training; None where none is proved."""
     facts = report.privacy[arm].epsilon
     return None if facts is None else facts.headline
 
 
 def _epsilon(report: Report, arm: str) -> str:
-    """The epsilon in words, rounded up; a dash where there is none."""
+    """The same as text, rounded up; a dash where there is none."""
     epsilon = _headline(report, arm)
     return UNKNOWN if epsilon is None else shown_up(epsilon)

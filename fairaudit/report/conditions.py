@@ -78,7 +78,7 @@ def with_findings(report: Report) -> Report:
     findings_so_far += _constant_findings(report)
     for arm in report.arms:
         findings_so_far += _lost_classes(report, arm)
-    for arm, comparison in _usable_arms(report):
+    for arm, comparison in usable_arms(report):
         findings_so_far += _gap_findings(report, comparison)
         findings_so_far += _ratio_findings(report, comparison)
         findings_so_far += _part_findings(report, arm, comparison)
@@ -113,7 +113,7 @@ def with_rules(report: Report) -> Report:
     return report.model_copy(update={"findings": (*of_rules, *others)})
 
 
-def _usable_arms(report: Report) -> Iterator[tuple[ArmFacts, Comparison]]:
+def usable_arms(report: Report) -> Iterator[tuple[ArmFacts, Comparison]]:
     """The arms whose model somebody might use, each with its comparison by every grouping.
 
     Left out are references, controls (``source``: they copy another arm) and arms compared with a
@@ -324,7 +324,8 @@ def _lost_classes(report: Report, arm: ArmFacts) -> Iterator[FindingMessage]:
     An arm may have several references. Each class and group is told once: as compared with the
     model that would be shipped without privacy, else with the first reference that shows the loss.
     """
-    main, others = [], []
+    main: list[Comparison] = []
+    others: list[Comparison] = []
     for grouping in report.data.groupings:
         shown = comparison_of(report, arm, grouping.name)
         for comparison in report.costs:

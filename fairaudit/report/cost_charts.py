@@ -13,8 +13,8 @@ from fairaudit.report.parts import names_of_parts, split_cost
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.results.estimates import NOTHING, Comparison, GroupMeasure, Interval, interval_of
 
-MOST_ROWS = 40
-OWN = "(own)"  # after an arm: beside the reference of its own, not beside sgd
+MOST_ROWS = 40  # groups of one grouping
+OWN = "(own)"  # after an arm in a legend: compared with a reference of its own, not with sgd
 _METHOD_LIMIT = 60  # characters of a name in a legend
 
 
@@ -26,7 +26,10 @@ def every_group(comparisons: Sequence[Comparison]) -> Iterator[tuple[Comparison,
 
 
 def cost_chart(report: Report) -> Chart | None:
-    """What each group loses in every measure; None where nothing could be compared."""
+    """What each group loses in every measure; None where nothing could be compared.
+
+    A panel for each grouping and measure; in it a row for each group, a series for each method.
+    """
     methods = labels([_series_name(c.arm, c.reference) for c in report.costs], _METHOD_LIMIT)
     series = tuple(methods.values())[:MOST_SERIES]
     panels = []
@@ -35,9 +38,7 @@ def cost_chart(report: Report) -> Chart | None:
         compared = [c for c in report.costs if c.grouping == grouping.name]
         names = [group_text(grouping.name, group.group) for _, group in every_group(compared)]
         rows = labels(list(dict.fromkeys(names))[:MOST_ROWS])
-        of_grouping = ""
-        if len(report.data.groupings) > 1:
-            of_grouping = f"{plain(grouping.name)}: "
+        of_grouping = f"{plain(grouping.name)}: " if len(report.data.groupings) > 1 else ""
         for metric in shown_costs(report):
             bars = []
             for comparison, group in every_group(compared):
@@ -113,33 +114,33 @@ def parts_chart(report: Report) -> Chart | None:
 def sweep_chart(report: Report) -> Chart | None:
     """The gap, and the largest cost of a group, at each epsilon, by the first grouping.
 
-    None where no method ran at several epsilons.
+    A panel for each of the two; in it a row for each epsilon, a series for each method. None where
+    no method ran at several epsilons.
     """
     first = report.data.groupings[0].name
     compared = {(c.arm, c.reference): c for c in report.costs if c.grouping == first}
     sweeps = [sweep for sweep in report.sweep if sweep.grouping == first]
     methods = labels([_series_name(s.method, s.reference) for s in sweeps], _METHOD_LIMIT)
     series = tuple(methods.values())[:MOST_SERIES]
-    points = []
+    points = []  # (point, its method in the legend, key of the reference)
     for sweep in sweeps:
         method = methods[_series_name(sweep.method, sweep.reference)]
         points += [(point, method, sweep.reference) for point in sweep.points if method in series]
-    points.sort(key=lambda place: place[0].target_epsilon)
-    gaps: list[Bar] = []
-    largest: list[Bar] = []
+    # Rows stand in the order in which they are first met: by rising epsilon over all methods.
+    points.sort(key=lambda entry: entry[0].target_epsilon)
+    bars_of: dict[str, list[Bar]] = {
+        "gap of privacy cost": [],
+        "largest privacy cost of a group": [],
+    }
     for point, method, reference in points:
         cost = _largest_cost(compared[point.arm, reference])
-        for bars, number in ((gaps, interval_of(point.gap)), (largest, cost)):
+        for bars, number in zip(bars_of.values(), (interval_of(point.gap), cost), strict=True):
             if number.value is not None:
                 row = f"epsilon {point.target_epsilon:g}"
                 bars.append(Bar(row, method, number.scaled(POINTS.factor)))
-    panels = []
-    for title, bars in (
-        ("gap of privacy cost", gaps),
-        ("largest privacy cost of a group", largest),
-    ):
-        if bars:
-            panels.append(Panel(f"{title} (points)", "points", tuple(bars)))
+    panels = [
+        Panel(f"{title} (points)", "points", tuple(bars)) for title, bars in bars_of.items() if bars
+    ]
     if not panels:
         return None
     return Chart(
@@ -154,7 +155,7 @@ def sweep_chart(report: Report) -> Chart | None:
 
 
 def _series_name(arm: str, reference: str) -> str:
-    """What a legend calls an arm; it is marked where its reference is another than sgd."""
+    """What a legend calls an arm: its key, with ``(own)`` where its reference is not ``sgd``."""
     if reference == REFERENCE:
         return arm
     return f"{arm} {OWN}"
@@ -173,6 +174,5 @@ def _largest_cost(comparison: Comparison) -> Interval:
             costs.append(cost)
     if not costs:
         return NOTHING
-    return interval_of(
-        with_joint_interval(max(costs, key=lambda cost: cost.value or 0.0), len(costs))
-    )
+    largest = max(costs, key=lambda cost: cost.value or 0.0)
+    return interval_of(with_joint_interval(largest, len(costs)))

@@ -7,7 +7,7 @@ group, and a colour and shape for each series, as a method; a trend has a line f
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from fairaudit.report.panels import Chart, Panel, Trend
+from fairaudit.report.panels import Bar, Chart, Panel, Trend
 
 Spec: TypeAlias = dict[str, object]
 
@@ -16,11 +16,12 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # an identifier; not
 PALETTE = ("#0072B2", "#C95700", "#008763", "#B85C8E", "#7A52A8", "#946A00", "#757575")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
 MARKS = "●■▲◆✚▼▶"  # which look like these shapes in text
-# Of an axis at least, so that next to nothing does not look like much.
+# Unit -> how much an axis spans at least, so that next to nothing does not look like much.
 LEAST_WIDTH = {"points": 2.0, "nats": 0.02, "degrees": 2.0}
+# A line's dashes by series: lengths in pixels of stroke and gap in turn; () is a solid line.
 DASHES = ((), (6, 3), (2, 2), (8, 3, 2, 3), (4, 2), (1, 3), (10, 4))
 
-_LANE, _ROW = 18, 30  # pixels
+_LANE, _ROW = 18, 30  # pixels of height: of a further series in a row, of a row of one series
 _LABEL_WIDTH = 140
 _FONT = "system-ui, 'Segoe UI', Roboto, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 _PAGE_WIDTH = 340
@@ -30,11 +31,13 @@ _FILE_WIDTH, _FILE_INK = 440, "#222222"
 _FILE_FONT = "DejaVu Sans, Liberation Sans, Arial, sans-serif"
 
 
-_AT_ZERO_UPRIGHT: Spec = {
-    "data": {"values": [{"at": 0.0}]},
-    "mark": {"type": "rule", "strokeDash": [2, 2], "opacity": 0.7, "aria": False},
-    "encoding": {"y": {"field": "at", "type": "quantitative"}},
-}
+def _line_at_zero(channel: str) -> Spec:
+    """A dotted line at zero of the axis ``x`` (an upright line) or ``y`` (a level one)."""
+    return {
+        "data": {"values": [{"at": 0.0}]},
+        "mark": {"type": "rule", "strokeDash": [2, 2], "opacity": 0.7, "aria": False},
+        "encoding": {channel: {"field": "at", "type": "quantitative"}},
+    }
 
 
 def page_spec(chart: Chart, panel: Panel | Trend) -> Spec:
@@ -75,14 +78,23 @@ def file_spec(chart: Chart) -> Spec:
 
 
 def _drawn(chart: Chart, panel: Panel | Trend, *, legend: Spec | None) -> Spec:
-    """The panel's data, marks and height, whichever it is; ``legend``: how to draw one, or None."""
+    """The data, marks and height of a panel of either kind.
+
+    Args:
+        chart: Has the series, whose places give colours and shapes, and the panels beside this one.
+        panel: What to draw.
+        legend: How Vega-Lite draws the legend; None for none.
+    """
     if isinstance(panel, Trend):
         return _lines(chart, panel, legend=legend)
     return _dots(chart, panel, legend=legend)
 
 
 def _lines(chart: Chart, trend: Trend, *, legend: Spec | None) -> Spec:
-    """A trend's data and marks: a line for each series in its colour and dashes, dots on it."""
+    """A trend's data, marks and height: a line for each series in its colour and dashes.
+
+    Points are marked where a line has few of them. Arguments are those of :func:`_drawn`.
+    """
     values = [
         {"at": at, "value": value, "series": line.series}
         for line in trend.lines
@@ -113,56 +125,84 @@ def _lines(chart: Chart, trend: Trend, *, legend: Spec | None) -> Spec:
     }
     layers = [line, dot] if len(values) <= _DOTTED * len(trend.lines) else [line]
     group = {"data": {"values": values}, "encoding": encoding, "layer": layers}
-    return {"height": _TREND_HEIGHT, "layer": [_AT_ZERO_UPRIGHT, group]}
+    return {"height": _TREND_HEIGHT, "layer": [_line_at_zero("y"), group]}
 
 
 def _dots(chart: Chart, panel: Panel, *, legend: Spec | None) -> Spec:
     """The panel's data, marks and height: one band per row, and one lane per series in it.
 
-    ``legend``: How to draw the legend, None for none.
+    Arguments are those of :func:`_drawn`.
     """
-    values = []
-    for bar in panel.bars:
-        number = bar.number
-        values.append(
-            {
-                "row": bar.row,
-                "series": bar.series,
-                "value": number.value,
-                "low": number.low,
-                "high": number.high,
-            }
-        )
     series = list(chart.series)
-    rows = list(dict.fromkeys(value["row"] for value in values))
+    rows = list(dict.fromkeys(bar.row for bar in panel.bars))
+    marks = {
+        "data": {"values": [_datum(bar) for bar in panel.bars]},
+        "encoding": _dot_encoding(series, rows, legend),
+        "layer": _dot_layers(chart, panel, legend),
+    }
+    # A row has a lane for each series, and the room that a row of one lane has beside it.
+    height = len(rows) * (_LANE * len(series) + _ROW - _LANE)
+    return {"height": height, "layer": [_line_at_zero("x"), marks]}
+
+
+def _datum(bar: Bar) -> Spec:
+    """A number as a row of Vega-Lite's data: its place, value and ends, which may be None."""
+    number = bar.number
+    return {
+        "row": bar.row,
+        "series": bar.series,
+        "value": number.value,
+        "low": number.low,
+        "high": number.high,
+    }
+
+
+def _dot_layers(chart: Chart, panel: Panel, legend: Spec | None) -> list[Spec]:
+    """The layers of marks, the first at the bottom: whiskers of intervals, then dots.
+
+    Arguments are those of :func:`_drawn`.
+    """
+    series = list(chart.series)
     axis = {
         "type": "quantitative",
         "title": None,
         "scale": {"domain": list(_domain(chart, panel))},
         "axis": {"tickCount": 5},
     }
-    lane = {"field": "series", "type": "nominal", "sort": series}
-    of_series = {**lane, "legend": legend}
     dots: Spec = {
         "mark": {"type": "point", "filled": True, "size": 75, "opacity": 1},
         "encoding": {
             "x": {**axis, "field": "value"},
-            "shape": {**of_series, "scale": {"domain": series, "range": list(SHAPES)}},
+            "shape": {
+                "field": "series",
+                "type": "nominal",
+                "sort": series,
+                "legend": legend,
+                "scale": {"domain": series, "range": list(SHAPES)},
+            },
         },
     }
-    layers: list[Spec] = [dots]
-    if any(bar.number.ends for bar in panel.bars):  # an axis of no numbers would be a warning
-        whiskers: Spec = {
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {"x": {**axis, "field": "low"}, "x2": {"field": "high"}},
-            "transform": [{"filter": "isValid(datum.low)"}],
-        }
-        layers.insert(0, whiskers)
+    if not any(bar.number.ends for bar in panel.bars):  # an axis of no numbers would be a warning
+        return [dots]
+    whiskers: Spec = {
+        "mark": {"type": "rule", "strokeWidth": 2},
+        "encoding": {"x": {**axis, "field": "low"}, "x2": {"field": "high"}},
+        "transform": [{"filter": "isValid(datum.low)"}],
+    }
+    return [whiskers, dots]
+
+
+def _dot_encoding(series: list[str], rows: list[str], legend: Spec | None) -> Spec:
+    """What dots and whiskers share: a band for each row, colours by series, words on hovering.
+
+    ``legend``: How Vega-Lite draws it; None for none.
+    """
+    lane = {"field": "series", "type": "nominal", "sort": series}
     numbers = [
         {"field": name, "type": "quantitative", "format": ".4~g"}
         for name in ("value", "low", "high")
     ]
-    shared: Spec = {
+    encoding: Spec = {
         "y": {
             "field": "row",
             "type": "nominal",
@@ -170,30 +210,26 @@ def _dots(chart: Chart, panel: Panel, *, legend: Spec | None) -> Spec:
             "title": None,
             "axis": {"labelLimit": _LABEL_WIDTH, "labelPadding": 6, "ticks": False, "grid": False},
         },
-        "color": {**of_series, "scale": {"domain": series, "range": list(PALETTE)}},
+        "color": {**lane, "legend": legend, "scale": {"domain": series, "range": list(PALETTE)}},
         "tooltip": [{"field": "row"}, {"field": "series"}, *numbers],
     }
-    if len(series) > 1:
-        shared["yOffset"] = {**lane, "scale": {"domain": series}}
-    at_zero = {
-        "data": {"values": [{"at": 0.0}]},
-        "mark": {"type": "rule", "strokeDash": [2, 2], "opacity": 0.7, "aria": False},
-        "encoding": {"x": {"field": "at", "type": "quantitative"}},
-    }
-    group = {"data": {"values": values}, "encoding": shared, "layer": layers}
-    height = len(rows) * (_LANE * len(series) + _ROW - _LANE)
-    return {"height": height, "layer": [at_zero, group]}
+    if len(series) > 1:  # lanes within a band
+        encoding["yOffset"] = {**lane, "scale": {"domain": series}}
+    return encoding
 
 
 def _domain(chart: Chart, panel: Panel) -> tuple[float, float]:
-    """The ends of the axis, zero among them: one for all panels of the chart in this unit."""
+    """The ends of the axis, zero among them: one for all panels of the chart in this unit.
+
+    It spans at least the ``LEAST_WIDTH`` of the unit.
+    """
     reached = [0.0]
     for other in chart.panels:
         if isinstance(other, Panel) and other.unit == panel.unit:
             for bar in other.bars:
                 reached += [bar.number.value or 0.0, *(bar.number.ends or ())]
     low, high = min(reached), max(reached)
-    # How much of the least width is missing, at either end.
+    # Half of the width that is missing, for either end.
     missing = max(0.0, LEAST_WIDTH.get(panel.unit, 0.0) - (high - low)) / 2
     return low - missing, high + missing
 

@@ -47,7 +47,9 @@ def report_bytes(path: Path) -> bytes:
         path = report_file(path)
         if path != STDIN:
             return read_file(path, LARGEST_REPORT)
-        content = sys.stdin.buffer.read(LARGEST_REPORT + 1)
+        content = sys.stdin.buffer.read(
+            LARGEST_REPORT + 1
+        )  # a byte more shows that it is too large
     except FileNotFoundError:
         raise DataError(
             f"there is no report {str(path)!r}", _hint(path.parent, path.name)
@@ -76,9 +78,10 @@ def parsed(content: bytes, *, name: str) -> Report:
 def _hint(folder: Path, name: str) -> str:
     """The hint of an error: which report may have been meant, else how to make one.
 
-    Files of that name in the folder or in a folder of it, as every data set's report has one of its
-    own; else the JSON file there whose name is nearest.
+    Files of that name in the folder or in a folder of it, as where each data set has a folder with
+    its report; else the JSON file in the folder whose name is nearest.
     """
+    # Escaped: a name may hold characters that glob reads, as [.
     reports = sorted([*folder.glob(escape(name)), *folder.glob(f"*/{escape(name)}")])
     if reports:
         return f"did you mean {' or '.join(repr(str(path)) for path in reports[:_SHOWN])}?"

@@ -178,7 +178,7 @@ class Report(Part):
     def name_of(self, grouping: str, group: str) -> str:
         """A group's name for a reader, with its grouping if the report has several.
 
-        "" for all rows, which are no group.
+        All rows are the group "", whose name is "".
         """
         if len(self.data.groupings) == 1 or not group:
             return group_text(grouping, group)
@@ -224,8 +224,9 @@ class Report(Part):
     @property
     def has_failures(self) -> bool:
         """Whether a planned training has no result: of an arm, of a way or of a study."""
-        lost = [*(arm.failed for arm in self.every_arm)]
-        return any(lost) or any(study.unfinished for study in self.studies.values())
+        if any(arm.failed for arm in self.every_arm):
+            return True
+        return any(study.unfinished for study in self.studies.values())
 
     @property
     def _ways(self) -> tuple[Way, ...]:
@@ -255,7 +256,8 @@ class Report(Part):
         """Key of an arm -> digest of everything that its trainings depend on (data, options, code).
 
         Args:
-            study: The study whose own trainings are meant; "": those of the audit and of ways.
+            study: Name of the study whose own trainings are meant; "": those of the audit and of
+                ways.
         """
         if study:
             return self.studies[study].trainings

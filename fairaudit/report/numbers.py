@@ -38,7 +38,7 @@ def figure(value: float | None, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
-short = partial(figure, digits=3)  # for figures that span many orders of magnitude
+short = partial(figure, digits=3)  # for numbers that span many orders of magnitude
 
 
 def count(value: int | None) -> str:
@@ -53,11 +53,12 @@ class Scale(NamedTuple):
 
     Args:
         factor: What they are multiplied by.
-        digits: Number -> text.
-        suffix: What follows a value.
-        exact: How a number without uncertainty is written, which then needs no interval; None as
-            any other.
-        is_spoken: What is not known is said in words; else by a dash.
+        digits: Scaled number -> text.
+        suffix: What follows a value, as `` %``.
+        exact: Scaled number -> text, of a number without uncertainty; it then stands without an
+            interval. None: exact numbers are written as all others.
+        is_spoken: Whether a missing value or interval is said in words; else a dash stands for a
+            missing value.
     """
 
     factor: float
@@ -81,7 +82,12 @@ GATED = Scale(1.0, figure, exact=shown_up)
 
 
 def gated(unit: str, decimals: int = 2) -> Scale:
-    """How the numbers of a gate, in this unit, are written; ``decimals`` are those of points."""
+    """How the numbers of a gate are written.
+
+    Args:
+        unit: Theirs, as ``fraction`` or ``nats``; "" for those of a guarantee.
+        decimals: Of fractions, which are written in points.
+    """
     if unit == "fraction":
         return Scale(100.0, partial(number, decimals=decimals), suffix=" points")
     if unit == "nats":
@@ -95,17 +101,13 @@ def written(estimate: Interval | None, scale: Scale = OWN_UNIT, *, unknown: str 
     Args:
         estimate: None where it was not measured.
         scale: How to write it.
-        unknown: What stands for an undefined one; "" for what is usual on this scale.
+        unknown: What stands for an undefined one; "": ``undefined`` with the reason where the scale
+            is spoken, else a dash.
     """
-    if unknown and (estimate is None or estimate.value is None):
-        return unknown
-    if estimate is None:
-        return "not measured" if scale.is_spoken else UNKNOWN
-    if estimate.value is None and not scale.is_spoken:
-        return UNKNOWN
-    if estimate.value is None:
-        reason = estimate.reason if isinstance(estimate, Estimate) else ""
-        return f"undefined: {reason}".removesuffix(": ")
+    if estimate is None or estimate.value is None:
+        if unknown:
+            return unknown
+        return _missing(estimate) if scale.is_spoken else UNKNOWN
     value = value_alone(estimate, scale)
     if scale.exact is not None and estimate.is_exact:
         return value
@@ -114,6 +116,14 @@ def written(estimate: Interval | None, scale: Scale = OWN_UNIT, *, unknown: str 
     if scale.is_spoken:
         return f"{value} (no interval)"
     return value
+
+
+def _missing(estimate: Interval | None) -> str:
+    """Why there is no number, in words: it was not measured, or it is undefined for a reason."""
+    if estimate is None:
+        return "not measured"
+    reason = estimate.reason if isinstance(estimate, Estimate) else ""
+    return f"undefined: {reason}" if reason else "undefined"
 
 
 def value_alone(estimate: Interval, scale: Scale) -> str:
@@ -151,7 +161,7 @@ def with_unit(value: float | None, unit: str) -> str:
     if unit != "fraction":
         return number(value)
     points = number(100 * value, decimals=1).removesuffix(".0")
-    if abs(value) < 1e-3:
+    if abs(value) < 1e-3:  # one decimal would leave nothing of it
         points = f"{100 * value:.3g}"
     if points == "1":
         return f"{points} point"
@@ -173,9 +183,12 @@ def change_text(group: GroupMeasure, metric: str) -> str:
 
 
 def attack_sentence(privacy: Mapping[str, ArmPrivacy]) -> str:
-    """How many members the guarantees of these arms let a membership attack find.
+    """The sentence on how many members the guarantees of these arms let an attack identify.
 
     "" where no guarantee is proved.
+
+    Args:
+        privacy: Key of an arm -> its guarantee.
     """
     attacks = {}
     for key, facts in privacy.items():
@@ -193,22 +206,20 @@ def spoken_rates(attacks: Mapping[str, Sequence[AttackFacts]]) -> str:
         attacks: Key of an arm -> what its guarantee allows, at the same false alarms for every arm.
             Empty: the sentence is "".
     """
-    alike: dict[str, list[str]] = {}
-    for key, rates in attacks.items():
-        alike.setdefault(_main_and_others(map(_percent_up, rates)), []).append(key)
-    if not alike:
+    if not attacks:
         return ""
+    keys_of: dict[str, list[str]] = {}  # rates as they are written -> the arms that have them
+    for key, rates in attacks.items():
+        keys_of.setdefault(_main_and_others(map(_percent_up, rates)), []).append(key)
     first = next(iter(attacks.values()))
     alarms = _main_and_others(f"{100 * rate.false_positive_rate:g} %" for rate in first)
-    text = []
-    for shown, keys in alike.items():
-        arms = ""
-        if len(attacks) > 1:
-            arms = f" ({arms_text(keys)})"
-        text.append(f"{shown} of training records{arms}")
+    clauses = []
+    for identified, keys in keys_of.items():
+        arms = f" ({arms_text(keys)})" if len(attacks) > 1 else ""
+        clauses.append(f"{identified} of training records{arms}")
     return (
         f"No attack that wrongly accuses {alarms} of outsiders can identify more than "
-        f"{'; '.join(text)}; a guess finds {alarms}"
+        f"{'; '.join(clauses)}; a guess finds {alarms}"
     )
 
 
@@ -226,6 +237,6 @@ def _percent_up(rate: AttackFacts) -> str:
     So no attacker is made to look weaker than he may be.
     """
     percent = 100 * rate.true_positive_rate
-    unit = 10.0 ** (math.floor(math.log10(percent)) - 1)
+    unit = 10.0 ** (math.floor(math.log10(percent)) - 1)  # that of the second digit
     # 1e-9: a number of two digits stays as it is, though the division is inexact.
     return f"{min(100.0, math.ceil(percent / unit - 1e-9) * unit):.3g} %"

@@ -3,7 +3,7 @@
 Nothing here draws, so every rendering reads the same numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fairaudit.report.safe_names import plain
@@ -82,12 +82,20 @@ class Chart:
     panels: tuple[Panel | Trend, ...]
 
 
-def labels(names: Sequence[str], limit: int = LABEL_LIMIT) -> dict[str, str]:
-    """Name -> visible text of at most about ``limit`` characters, which no two names share."""
+def labels(
+    names: Sequence[str], limit: int = LABEL_LIMIT, *, text_of: Callable[[str], str] = str
+) -> dict[str, str]:
+    """Name -> its label, a visible text which no two names share.
+
+    Args:
+        names: What to label; one that comes again has one label.
+        limit: Characters of a label, but for a number that keeps it apart from an equal one.
+        text_of: Name -> how it is written, which two names may share.
+    """
     label_of: dict[str, str] = {}
     taken: set[str] = set()
     for name in dict.fromkeys(names):
-        stem = plain(name, limit).strip() or NAMELESS
+        stem = plain(text_of(name), limit).strip() or NAMELESS
         label, number = stem, 2
         while label in taken:
             label, number = f"{stem} ({number})", number + 1

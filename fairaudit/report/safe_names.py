@@ -10,8 +10,8 @@ def plain(name: str, limit: int = NAME_LIMIT) -> str:
 
     Control characters, line breaks and marks that reverse or hide text become ``U+XXXX``.
     """
-    shown = visible(name[: limit + 1])  # before the escaping: a name can be megabytes long
-    if len(name) > limit or len(shown) > limit:
+    shown = visible(name[: limit + 1])  # cut before it is escaped: a name can be megabytes long
+    if len(name) > limit or len(shown) > limit:  # escaping makes a text longer
         return shown[: limit - 1] + "…"
     return shown
 
@@ -36,4 +36,4 @@ def visible(text: str) -> str:
                 character = f"U+{ord(character):04X}"
             shown.append(character)
         text = "".join(shown)
-    return text.replace("##[", "## [")  # which GitHub Actions runs, wherever it stands in a line
+    return text.replace("##[", "## [")  # GitHub Actions runs ``##[..]`` as a command of a log

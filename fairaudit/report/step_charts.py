@@ -7,13 +7,19 @@ from fairaudit.report.misalignment import StepReadings
 from fairaudit.report.model import Report
 from fairaudit.report.panels import MOST_SERIES, Bar, Chart, Line, Panel, Trend, labels
 from fairaudit.report.safe_names import group_text, plain
-from fairaudit.report.types.decomposition import BATCH_NORM, CLIPPINGS, BoundRecord, Curve
+from fairaudit.report.types.decomposition import (
+    BATCH_NORM,
+    CLIPPINGS,
+    ArmCauses,
+    BoundRecord,
+    Curve,
+)
 from fairaudit.report.types.facts import GroupingFacts
 from fairaudit.results.estimates import interval_of
 
 _METHOD_LIMIT = 60  # characters of a name in a legend
-_THOUSANDTHS = 1e3
-# What is read by epoch -> title of its curve, factor.
+_THOUSANDTHS = 1e3  # of a nat, in one nat
+# Name of a curve -> the title of its panel, and what its numbers are multiplied by.
 _BY_EPOCH = {
     "loss": ("loss (nats)", 1.0),
     "gradient_norm": ("gradient norm", 1.0),
@@ -29,27 +35,30 @@ _BY_CHECKPOINT = {
     "direction_star": ("direction, turned first (thousandths of a nat)", _THOUSANDTHS),
     "magnitude_star": ("magnitude, turned first (thousandths of a nat)", _THOUSANDTHS),
 }
-# Curve of a bound -> its name in a legend.
-_OF_BOUND = {"bound": "bound", "curved": "bound with eigenvalues", "truth": "truth"}
+# Key of ``BoundRecord.curves`` -> its name in a legend.
+_BOUND_LABELS = {"bound": "bound", "curved": "bound with eigenvalues", "truth": "truth"}
 _TERMS = ("direction", "magnitude", "step_noise")  # of a step, read at the checkpoints
 
 
 def misalignment_chart(report: Report) -> Chart | None:
-    """Degrees by group and method with intervals, a panel for each grouping; None without any."""
-    read = [one for one in report.diagnostics.steps if not one.reason]
-    methods = labels([one.arm for one in read], _METHOD_LIMIT)
+    """Misalignment in degrees by group and method, with intervals: a panel for each grouping.
+
+    None where no steps were read.
+    """
+    read = [readings for readings in report.diagnostics.steps if not readings.reason]
+    methods = labels([readings.arm for readings in read], _METHOD_LIMIT)
     series = tuple(methods.values())[:MOST_SERIES]
     panels = []
     for grouping in report.data.groupings:
         bars = []
         for comparison in report.costs:
-            name = methods.get(comparison.arm, "")
-            if comparison.grouping != grouping.name or name not in series:
+            method = methods.get(comparison.arm, "")
+            if comparison.grouping != grouping.name or method not in series:
                 continue
             for group in comparison.by_group:
                 number = interval_of(group.estimates.get(MISALIGNMENT))
                 if number.value is not None:
-                    bars.append(Bar(group_text(grouping.name, group.group), name, number))
+                    bars.append(Bar(group_text(grouping.name, group.group), method, number))
         if bars:
             panels.append(Panel(f"by {plain(grouping.name)} (degrees)", "degrees", tuple(bars)))
     if not panels:
@@ -66,21 +75,24 @@ def misalignment_chart(report: Report) -> Chart | None:
 
 
 def misalignment_trends(report: Report) -> Iterator[Chart]:
-    """Degrees at the checkpoints, a line for each group; a chart for each grouping."""
+    """Misalignment at the checkpoints: a chart for each grouping, a panel for each method.
+
+    A panel has a line for each group, up to ``MOST_SERIES`` of them.
+    """
     for number, grouping in enumerate(report.data.groupings, start=1):
-        read = [one for one in report.diagnostics.steps if one.grouping == grouping.name]
-        names = _labels_of(grouping)
-        series = tuple(names.values())[:MOST_SERIES]
+        legend = _group_labels(grouping)
+        series = tuple(legend.values())[:MOST_SERIES]
         panels = []
-        for one in read:
-            lines = _lines_of(one, MISALIGNMENT, names, series)
-            if lines:
-                panels.append(Trend(f"{plain(one.arm)} (degrees)", "step", lines))
+        for readings in report.diagnostics.steps:
+            if readings.grouping == grouping.name:
+                lines = _reading_lines(readings, MISALIGNMENT, legend, series)
+                if lines:
+                    panels.append(Trend(f"{plain(readings.arm)} (degrees)", "step", lines))
         if panels:
             yield Chart(
                 name=f"misalignment-over-training-{number}",
                 title=f"Misalignment over training, by {plain(grouping.name)}",
-                reading=f"Means over seeds at the steps that were read.{_left_out(names, series)}",
+                reading=f"Means over seeds at the steps that were read.{_left_out(legend, series)}",
                 alt=f"Misalignment over training by {plain(grouping.name)}.",
                 series=series,
                 panels=tuple(panels),
@@ -88,23 +100,24 @@ def misalignment_trends(report: Report) -> Iterator[Chart]:
 
 
 def curve_charts(report: Report) -> Iterator[Chart]:
-    """Curves of each method by the first grouping, for who wants to see how a training went.
+    """How the training of each method went, by the first grouping: a chart for each method.
 
-    Loss, gradient norm and clipped share by epoch, then direction, magnitude and noise of a step at
-    the checkpoints.
+    Panels of loss, gradient norm and clipped share by epoch, then of direction, magnitude and noise
+    of a step at the checkpoints.
     """
     grouping = report.data.groupings[0]
-    names = _labels_of(grouping)
-    series = tuple(names.values())[:MOST_SERIES]
+    legend = _group_labels(grouping)
+    series = tuple(legend.values())[:MOST_SERIES]
     steps = {s.arm: s for s in report.diagnostics.steps if s.grouping == grouping.name}
     for number, arm in enumerate(report.arms, start=1):
-        panels = list(_epoch_trends(report.diagnostics.arms.get(arm.key, ()), names, series))
-        one = steps.get(arm.key)
-        for term in _TERMS if one is not None else ():
-            lines = _lines_of(one, term, names, series, _THOUSANDTHS) if one is not None else ()
-            if lines:
-                title = f"{METRICS[term].title} of a step (thousandths of a nat)"
-                panels.append(Trend(title, "step", lines))
+        curves = report.diagnostics.arms.get(arm.key, ())
+        panels = list(_curve_trends(curves, _BY_EPOCH, legend, series))
+        if arm.key in steps:
+            for term in _TERMS:
+                lines = _reading_lines(steps[arm.key], term, legend, series, _THOUSANDTHS)
+                if lines:
+                    title = f"{METRICS[term].title} of a step (thousandths of a nat)"
+                    panels.append(Trend(title, "step", lines))
         if panels:
             yield Chart(
                 name=f"curves-{number}",
@@ -117,131 +130,158 @@ def curve_charts(report: Report) -> Iterator[Chart]:
 
 
 def cause_charts(report: Report) -> Iterator[Chart]:
-    """What ``--diagnostics full`` read at the checkpoints of each method, beside the terms.
+    """What ``--diagnostics full`` read at the checkpoints: up to three charts for each method.
 
-    By group: the step's length times the largest eigenvalue, clipping bias and noise, the terms of
-    the split that turns first; then each bound beside the truth.
+    Readings by group (the step's length times the largest eigenvalue, clipping bias and noise, the
+    terms of the split that turns first); the length of the batch's gradient; bounds with the truth.
     """
     decomposition = report.diagnostics.decomposition
-    names = _labels_of(report.data.groupings[0])
-    series = tuple(names.values())[:MOST_SERIES]
+    if decomposition is None:
+        return
     for number, arm in enumerate(report.arms, start=1):
-        causes = None if decomposition is None else decomposition.arms.get(arm.key)
-        if causes is None:
-            continue
-        panels = list(_trends(causes.curves, _BY_CHECKPOINT, names, series))
-        if panels:
-            yield Chart(
-                name=f"causes-{number}",
-                title=f"{plain(arm.key)}: readings at the checkpoints",
-                reading=f"{plain(arm.key)}: means over seeds. The bounds ask for a step "
-                "times largest eigenvalue of at most 1.",
-                alt=f"Readings of {plain(arm.key)} at the checkpoints.",
-                series=series,
-                panels=tuple(panels),
-            )
-        lengths = _named_lines(causes.curves, BATCH_NORM)
-        if lengths:
-            yield Chart(
-                name=f"batches-{number}",
-                title=f"{plain(arm.key)}: length of the batch's gradient",
-                reading=f"{plain(arm.key)}: means over batches and seeds.",
-                alt=f"Length of the batch's gradient under {plain(arm.key)}.",
-                series=CLIPPINGS,
-                panels=(Trend("norm of the batch's gradient", "step", lengths),),
-            )
-        panels = [_bound_trend(bound) for bound in causes.bounds if bound.steps]
-        if panels:
-            yield Chart(
-                name=f"bounds-{number}",
-                title=f"{plain(arm.key)}: bounds beside the truth",
-                reading=f"{plain(arm.key)}: means over seeds. A bound that holds is nowhere above "
-                "the truth.",
-                alt=f"Bounds of {plain(arm.key)} beside the truth over training.",
-                series=tuple(_OF_BOUND.values()),
-                panels=tuple(panels),
-            )
+        causes = decomposition.arms.get(arm.key)
+        if causes is not None:
+            for chart in (
+                _checkpoint_chart(report, arm.key, number, causes),
+                _batch_chart(arm.key, number, causes),
+                _bound_chart(arm.key, number, causes),
+            ):
+                if chart is not None:
+                    yield chart
 
 
-def _named_lines(curves: Iterable[Curve], name: str) -> tuple[Line, ...]:
-    """A line for each column of the curve of that name; () without it."""
-    for curve in curves:
-        if curve.name == name:
-            columns = zip(*curve.values, strict=True)
-            return tuple(
-                Line(title, tuple(zip(curve.steps, values, strict=True)))
-                for title, values in zip(curve.columns, columns, strict=True)
-            )
-    return ()
+def _checkpoint_chart(report: Report, arm: str, number: int, causes: ArmCauses) -> Chart | None:
+    """Readings of an arm's checkpoints by group; ``number`` is its place, which names the chart."""
+    legend = _group_labels(report.data.groupings[0])
+    series = tuple(legend.values())[:MOST_SERIES]
+    panels = tuple(_curve_trends(causes.curves, _BY_CHECKPOINT, legend, series))
+    if not panels:
+        return None
+    return Chart(
+        name=f"causes-{number}",
+        title=f"{plain(arm)}: readings at the checkpoints",
+        reading=f"{plain(arm)}: means over seeds. The bounds ask for a step "
+        "times largest eigenvalue of at most 1.",
+        alt=f"Readings of {plain(arm)} at the checkpoints.",
+        series=series,
+        panels=panels,
+    )
+
+
+def _batch_chart(arm: str, number: int, causes: ArmCauses) -> Chart | None:
+    """The mean length of an arm's batch gradient at the checkpoints, before and after clipping."""
+    lines: list[Line] = []
+    for curve in causes.curves:
+        if curve.name == BATCH_NORM:
+            for column, label in enumerate(curve.columns):
+                values = [by_column[column] for by_column in curve.values]
+                lines.append(_line(label, curve.steps, values))
+    if not lines:
+        return None
+    return Chart(
+        name=f"batches-{number}",
+        title=f"{plain(arm)}: length of the batch's gradient",
+        reading=f"{plain(arm)}: means over batches and seeds.",
+        alt=f"Length of the batch's gradient under {plain(arm)}.",
+        series=CLIPPINGS,
+        panels=(Trend("norm of the batch's gradient", "step", tuple(lines)),),
+    )
+
+
+def _bound_chart(arm: str, number: int, causes: ArmCauses) -> Chart | None:
+    """Each bound of an arm with the truth, at the checkpoints; None where no bound was read."""
+    panels = tuple(_bound_trend(bound) for bound in causes.bounds if bound.steps)
+    if not panels:
+        return None
+    return Chart(
+        name=f"bounds-{number}",
+        title=f"{plain(arm)}: bounds beside the truth",
+        reading=f"{plain(arm)}: means over seeds. A bound that holds is nowhere above the truth.",
+        alt=f"Bounds of {plain(arm)} beside the truth over training.",
+        series=tuple(_BOUND_LABELS.values()),
+        panels=panels,
+    )
 
 
 def _bound_trend(bound: BoundRecord) -> Trend:
     """A bound and what it bounds, over training."""
     lines = []
-    for name, label in _OF_BOUND.items():
+    for name, label in _BOUND_LABELS.items():
         values = bound.curves.get(name, ())
-        points = zip(bound.steps, values, strict=False)
-        lines.append(Line(label, tuple((s, _scaled(v, _THOUSANDTHS)) for s, v in points)))
+        # A bound as it was printed has no curve with eigenvalues: its line has no points.
+        steps = bound.steps[: len(values)]
+        lines.append(_line(label, steps, values, _THOUSANDTHS))
     between = f"{plain(bound.a, 20)} minus {plain(bound.b, 20)}"
     return Trend(f"{bound.name}, {between} (thousandths of a nat)", "step", tuple(lines))
 
 
-def _epoch_trends(
-    curves: Iterable[Curve], names: dict[str, str], series: Sequence[str]
-) -> Iterator[Trend]:
-    """The curves by epoch of one method, those that have a line for each group."""
-    return _trends(curves, _BY_EPOCH, names, series)
-
-
-def _trends(
+def _curve_trends(
     curves: Iterable[Curve],
     titles: Mapping[str, tuple[str, float]],
-    names: dict[str, str],
+    legend: Mapping[str, str],
     series: Sequence[str],
 ) -> Iterator[Trend]:
-    """Curves that have a line for each group, in the order of their titles."""
+    """A panel for each curve that has a line for each group, in the order of ``titles``.
+
+    Args:
+        curves: Curves of one arm.
+        titles: Name of a curve -> title of its panel, and what its numbers are multiplied by.
+        legend: Name of a group -> what the legend calls it.
+        series: The labels that have a colour; other groups have no line.
+    """
     by_name = {curve.name: curve for curve in curves}
     for name, (title, factor) in titles.items():
         curve = by_name.get(name)
-        if curve is None or curve.columns == ("",):
+        if curve is None or curve.columns == ("",):  # one number for whole batches
             continue
         lines = []
-        for place, column in enumerate(curve.columns):
-            label = names.get(column, "")
-            values = [row[place] for row in curve.values]
-            points = zip(curve.steps, values, strict=True)
+        for column, group in enumerate(curve.columns):
+            label = legend.get(group, "")
             if label in series:
-                lines.append(Line(label, tuple((s, _scaled(v, factor)) for s, v in points)))
+                values = [by_group[column] for by_group in curve.values]
+                lines.append(_line(label, curve.steps, values, factor))
         if lines:
             yield Trend(title, "step", tuple(lines))
 
 
-def _lines_of(
-    read: StepReadings, name: str, names: dict[str, str], series: Sequence[str], factor: float = 1.0
+def _reading_lines(
+    readings: StepReadings,
+    name: str,
+    legend: Mapping[str, str],
+    series: Sequence[str],
+    factor: float = 1.0,
 ) -> tuple[Line, ...]:
-    """The lines of a reading at the checkpoints, of groups that have a colour; () without any."""
+    """A line for each group of one reading at the checkpoints; () where no group has a value.
+
+    Args:
+        readings: Of one arm, by one grouping.
+        name: Of the reading, as ``misalignment``.
+        legend, series, factor: As of :func:`_curve_trends`.
+    """
     lines = []
-    for group in read.groups:
-        label = names.get(group.group, "")
+    for group in readings.groups:
+        label = legend.get(group.group, "")
         values = group.curves.get(name, ())
         if label in series and any(value is not None for value in values):
-            points = zip(read.steps, values, strict=True)
-            lines.append(Line(label, tuple((s, _scaled(v, factor)) for s, v in points)))
+            lines.append(_line(label, readings.steps, values, factor))
     return tuple(lines)
 
 
-def _labels_of(grouping: GroupingFacts) -> dict[str, str]:
-    """Name of a group -> what a legend calls it."""
-    shown = labels([group_text(grouping.name, group.name) for group in grouping.groups])
-    return dict(zip((group.name for group in grouping.groups), shown.values(), strict=False))
+def _line(
+    label: str, steps: Sequence[int], values: Sequence[float | None], factor: float = 1.0
+) -> Line:
+    """A line through a value at each step, times ``factor``; it has a hole where one is None."""
+    scaled = [None if value is None else factor * value for value in values]
+    return Line(label, tuple(zip(steps, scaled, strict=True)))
 
 
-def _scaled(value: float | None, factor: float) -> float | None:
-    """The value in another unit; None where it is not known."""
-    return None if value is None else factor * value
+def _group_labels(grouping: GroupingFacts) -> dict[str, str]:
+    """Name of a group -> what a legend calls it; no two groups share a label."""
+    names = [group.name for group in grouping.groups]
+    return labels(names, text_of=lambda name: group_text(grouping.name, name))
 
 
-def _left_out(names: dict[str, str], series: Sequence[str]) -> str:
+def _left_out(legend: Mapping[str, str], series: Sequence[str]) -> str:
     """How many groups have no line, in words that begin with a blank; "" where all have one."""
-    more = len(names) - len(series)
+    more = len(legend) - len(series)
     return f" {more} more groups are in the table." if more > 0 else ""

@@ -10,10 +10,8 @@ _OUTCOMES = {"pass": "PASS", "fail": "FAIL", "inconclusive": "undecided"}
 
 
 def row_title(row: TableRow) -> str:
-    """The name of a group, ``gap, F less M``, ``largest gap`` or ``all rows``.
-
-    It stands below the name of the grouping, so that a group ``0`` needs no more.
-    """
+    """The name of a group, ``gap, F less M``, ``largest gap`` or ``all rows``."""
+    # Without the grouping, even of a group ``0``: the head of the table's first column names it.
     names = [group_text("", group) for group in row.groups]
     match row.kind:
         case "gap" if names:
@@ -26,7 +24,7 @@ def row_title(row: TableRow) -> str:
 
 
 def table_title(table: GroupTable) -> str:
-    """What the table is of, for who cannot see where it stands."""
+    """The method and the grouping, as the caption that a screen reader reads."""
     return f"{plain(table.arm)} by {plain(table.grouping)}"
 
 
@@ -57,18 +55,22 @@ def limit_text(column: MeasureColumn, cell: TableCell) -> str:
     if cell.bound is None:
         return ""
     scale = scale_of(column.metric)
-    limit = number(scale.factor * cell.bound.limit, decimals=3).rstrip("0").rstrip(".")
-    return f"limit {limit}: {_OUTCOMES[cell.bound.outcome]}"
+    limit = number(scale.factor * cell.bound.limit, decimals=3)
+    short_limit = limit.rstrip("0").rstrip(".")  # 2.000 as 2
+    return f"limit {short_limit}: {_OUTCOMES[cell.bound.outcome]}"
 
 
 def between_words(cell: TableCell) -> list[str]:
-    """The groups of a largest gap, ``A`` and ``less B``; nothing of any other number."""
+    """The groups of a largest gap, as ``["A", "less B"]``; [] of any other number."""
     names = [group_text("", group) for group in cell.between]
     return [*names[:1], *(f"less {name}" for name in names[1:])]
 
 
 def row_words(row: TableRow) -> tuple[str, ...]:
-    """What stands below a row's title: its test rows, and how many are right before and after."""
+    """What stands below a row's title: its test rows, and the share that is predicted rightly.
+
+    The share is that without privacy, then that with it; of a model by itself there is one.
+    """
     words = []
     if row.n_test is not None:
         words.append(f"{row.n_test:,} test rows")
@@ -86,21 +88,21 @@ def percent(share: float | None) -> str:
 
 
 def as_table(table: GroupTable) -> Table:
-    """The table for a text that has no marks: each cell is its number and the words beside it."""
+    """The table for a text that draws no marks: each cell is its number with the words about it.
+
+    Columns are the group, its test rows, the share that is right, every measure, and a note where
+    any row has one.
+    """
     rows: list[tuple[Cell, ...]] = []
     for row in table.rows:
-        cells: list[Cell] = []
-        for column, cell in zip(table.columns, row.cells, strict=True):
-            said = said_of(column, cell)
-            shown: list[Inline] = [cell_number(column, cell)]
-            if said:
-                shown += [" ", Strong(said) if cell.reading == "detected" else said]
-            cells.append(tuple(shown))
         before, after = row.accuracy
-        right = percent(after) if before is None else f"{percent(before)} → {percent(after)}"
-        if after is None:
-            right = ""
+        right = ""
+        if after is not None:
+            right = percent(after) if before is None else f"{percent(before)} → {percent(after)}"
         count = "" if row.kind == "gap" else row.n_test
+        cells = [
+            cell_runs(column, cell) for column, cell in zip(table.columns, row.cells, strict=True)
+        ]
         rows.append((row_title(row), count, right, *cells, plain(row.note, 200)))
     columns = [Column(plain(table.grouping)), Column("test rows", True), Column("right (%)", True)]
     columns += [Column(column_title(column), True) for column in table.columns]
@@ -109,25 +111,39 @@ def as_table(table: GroupTable) -> Table:
     return Table(tuple(columns), tuple(row[:-1] for row in rows))
 
 
+def cell_runs(column: MeasureColumn, cell: TableCell) -> tuple[Inline, ...]:
+    """A number with its interval, then the words about it, strong where it is detected."""
+    remark = cell_remark(column, cell)
+    if not remark:
+        return (cell_number(column, cell),)
+    words: Inline = Strong(remark) if cell.reading == "detected" else remark
+    return (cell_number(column, cell), " ", words)
+
+
 def cell_words(column: MeasureColumn, cell: TableCell) -> list[str]:
     """What is said of a number: whether it is detected, and what a rule says."""
     return [word for word in (cell.reading, limit_text(column, cell)) if word]
 
 
-def said_of(column: MeasureColumn, cell: TableCell) -> str:
-    """The words beside a number in one line: of a largest gap its groups, then what is said."""
-    return ", ".join(filter(None, (" ".join(between_words(cell)), *cell_words(column, cell))))
+def cell_remark(column: MeasureColumn, cell: TableCell) -> str:
+    """The words about a number in one line: of a largest gap its groups, then what is said.
+
+    As ``A less B, detected, limit 2: FAIL``; "" where there are none.
+    """
+    parts = (" ".join(between_words(cell)), *cell_words(column, cell))
+    return ", ".join(part for part in parts if part)
 
 
 def reasons(table: GroupTable) -> list[str]:
-    """Why numbers of the table are not known, each reason once with the places that it is of.
+    """Lines on why numbers of the table are not known: each reason once, behind its cells.
 
-    The reason of a whole row stands in the row.
+    As ``F: privacy cost; M: privacy cost: fewer than 5 seeds``. The reason of a whole row is its
+    note, which the table shows itself.
     """
-    places: dict[str, list[str]] = {}
+    cells_of: dict[str, list[str]] = {}  # reason -> the cells, each by row and column
     for row in table.rows:
         for column, cell in zip(table.columns, row.cells, strict=True):
             if cell.reason and cell.reason != row.note:
-                place = f"{row_title(row)}: {plain(column.title)}"
-                places.setdefault(cell.reason, []).append(place)
-    return [f"{'; '.join(where)}: {plain(reason, 200)}" for reason, where in places.items()]
+                name = f"{row_title(row)}: {plain(column.title)}"
+                cells_of.setdefault(cell.reason, []).append(name)
+    return [f"{'; '.join(names)}: {plain(reason, 200)}" for reason, names in cells_of.items()]

@@ -73,7 +73,7 @@ def read_report(text: str, *, name: str) -> Report:
         content = json.loads(text, object_pairs_hook=each_key_once)
     except json.JSONDecodeError as error:
         raise DataError(f"{name} is not JSON (line {error.lineno})") from None
-    except (RecursionError, ValueError):  # nested, or a number, beyond what Python reads
+    except (RecursionError, ValueError):  # nested too deep, or a number of too many digits
         raise DataError(f"{name} is not a fairaudit report") from None
     version = content.get("schema_version") if isinstance(content, dict) else None
     if isinstance(version, int) and version != SCHEMA_VERSION:
@@ -82,6 +82,8 @@ def read_report(text: str, *, name: str) -> Report:
             age, hint = "newer", "update fairaudit"
         message = f"{name} has report schema {version}, {age} than this tool's {SCHEMA_VERSION}"
         raise DataError(message, hint)
+    # From the text, not from ``content``: strict validation of Python values refuses lists for
+    # tuples.
     try:
         report = Report.model_validate_json(text, strict=True)
     except ValidationError as error:

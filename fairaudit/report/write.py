@@ -73,10 +73,10 @@ def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
     except OSError as error:
         raise output_error(out, error) from error
     artifacts = []
-    stored = report
-    if JSON in formats:  # the other files show its rounded numbers
-        stored = Report.model_validate(report.model_dump(mode="json"))
-    for file, content in sorted(_files(stored, formats)):
+    shown = report
+    if JSON in formats:  # beside a report.json all files show its rounded numbers
+        shown = Report.model_validate(report.model_dump(mode="json"))
+    for file, content in sorted(_files(shown, formats)):
         folder = (out / file).parent
         if folder.name == FIGURES and folder.is_symlink():
             raise OutputError(f"{folder} is a link", hint="remove it, or choose another --out")
@@ -124,10 +124,15 @@ def earlier_audit(out: Path) -> str:
 
 
 def where_put(path: Path, out: Path) -> Path:
-    """Where the report at ``path`` lies now; for a baseline that a run into ``out`` put aside.
+    """Where a baseline report lies after a run into ``out``, which puts an earlier report aside.
 
-    If it was ``report.json`` of ``out`` and is no more, it is ``report.previous.json``; of any
-    other folder it is ``report.json``, and any other file is given back as it is.
+    Args:
+        path: The report before the run, or its folder.
+        out: The directory of the run.
+
+    Returns:
+        ``report.previous.json``, if ``path`` was ``report.json`` of ``out`` and is there no more;
+        else the file itself.
     """
     path = report_file(path)
     ours = out / f"report.{JSON}"
@@ -138,8 +143,8 @@ def where_put(path: Path, out: Path) -> Path:
 
 def _aside(path: Path) -> Path:
     """The path that a report file is renamed to: ``report.previous.json`` of ``report.json``."""
-    stem, _, kind = path.name.partition(".")
-    return path.with_name(f"{stem}.previous.{kind}")
+    stem, _, ending = path.name.partition(".")
+    return path.with_name(f"{stem}.previous.{ending}")
 
 
 def report_paths(out: Path, formats: Sequence[str]) -> list[Path]:

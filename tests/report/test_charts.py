@@ -92,6 +92,13 @@ def test_labels_never_merge_two_names():
     assert all("\n" not in text and len(text) < 40 for text in shown.values())
 
 
+def test_each_of_two_names_of_one_text_has_a_label_of_its_own():
+    groups = ("a" * 20 + "1" + "z" * 20, "a" * 20 + "2" + "z" * 20, "plain")
+    written = {groups[0]: "a…z", groups[1]: "a…z", groups[2]: "plain"}
+    shown = labels(groups, text_of=written.__getitem__)
+    assert shown == {groups[0]: "a…z", groups[1]: "a…z (2)", groups[2]: "plain"}
+
+
 def drawn(*panels):
     """The layers of the first of a chart's panels."""
     one = Chart("name", "", "", "", ("arm",), panels)

@@ -22,11 +22,14 @@ def every_message() -> tuple[type[Message], ...]:
 
 
 def messages() -> Mapping[str, type[Message]]:
-    """Code -> the message that owns it; others say the same of another case."""
+    """Code -> the class of the message with this code.
+
+    A class that inherits its code says the same of another case, and is left out.
+    """
     return {message.code: message for message in every_message() if "code" in vars(message)}
 
 
 def codes_of_harm() -> frozenset[str]:
-    """Codes of findings after which a reader asks where the harm comes from."""
-    every = every_message()
-    return frozenset(m.code for m in every if issubclass(m, FindingMessage) and m.asks_why)
+    """Codes of the findings that say that there is harm, so that a reader asks where from."""
+    findings = [message for message in every_message() if issubclass(message, FindingMessage)]
+    return frozenset(finding.code for finding in findings if finding.asks_why)

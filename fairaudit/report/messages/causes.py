@@ -32,7 +32,10 @@ class _FromPart(FindingMessage):
 
     @property
     def own_words(self) -> dict[str, str]:
-        """``part``: how much of what the part is, which begins the sentence."""
+        """``part``: the beginning, as ``All of the gap of 3 points of accuracy comes``.
+
+        A part of nearly all is called all; of a smaller one its number is written.
+        """
         subject, part = self.subject, dict(self.parts)[self.code.removeprefix("from_")]
         whole = f"{WrittenNumber(self.total, subject.unit):value} of {plain(subject.of)}"
         whole = f"the gap of {whole}" if subject.groups else f"the {whole}"
@@ -183,7 +186,10 @@ class TurnedToOther(FindingMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlFinding(FindingMessage):
-    """A method's gap and that of its control, DP-SGD that clips as little."""
+    """How a method's gap (``size``) compares with that of its control (``matched``).
+
+    The control is DP-SGD that clips as little (docs/methods.md 3.4).
+    """
 
     size: Interval
     matched: Interval
@@ -191,7 +197,7 @@ class ControlFinding(FindingMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlWorse(ControlFinding):
-    """The method's gap and that of its control."""
+    """The control's gap is the larger one."""
 
     code = "matched_worse"
     when = "DP-SGD with matched clipping has the larger gap: this method does more than clip less"
@@ -203,7 +209,7 @@ class ControlWorse(ControlFinding):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlAlike(ControlFinding):
-    """The method's gap and that of its control."""
+    """Neither gap is shown to be the larger one."""
 
     code = "matched_alike"
     when = "the gap under DP-SGD with matched clipping is not shown to be larger or smaller"
@@ -215,7 +221,7 @@ class ControlAlike(ControlFinding):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlBetter(ControlFinding):
-    """The method's gap and that of its control."""
+    """The control's gap is the smaller one."""
 
     code = "matched_better"
     when = "DP-SGD with matched clipping has the smaller gap"

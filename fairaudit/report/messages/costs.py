@@ -9,12 +9,12 @@ from fairaudit.results.estimates import Interval
 
 
 def compared_groups(grouping: str, pair: tuple[str, str] | None, small: Sequence[str]) -> str:
-    """Between which groups no difference is detected.
+    """Which groups were compared, in words: ``F and M``, ``groups of race, Other aside,``.
 
     Args:
         grouping: What they are groups of.
         pair: The two that were compared; None: all of them.
-        small: Those that were compared with no other.
+        small: Those that were compared with no other; at most three are named.
     """
     between = f"groups of {plain(grouping)}"
     if pair is not None:
@@ -22,7 +22,9 @@ def compared_groups(grouping: str, pair: tuple[str, str] | None, small: Sequence
     names = [group_text(grouping, name) for name in small]
     if len(names) > 3:
         names[3:] = [f"{len(names) - 3} more"]
-    return between + (f", {', '.join(names)} aside," if names else "")
+    if names:
+        between += f", {', '.join(names)} aside,"
+    return between
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +256,7 @@ class RatioFinding(FindingMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatioFalls(RatioFinding):
-    """A group's impact ratio without and with privacy."""
+    """Below four fifths with privacy."""
 
     code = "ratio_falls"
     when = "a group's impact ratio is above four fifths without privacy and below with it"
@@ -266,7 +268,7 @@ class RatioFalls(RatioFinding):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatioRises(RatioFinding):
-    """A group's impact ratio without and with privacy."""
+    """Above four fifths with privacy."""
 
     code = "ratio_rises"
     when = "a group's impact ratio is below four fifths without privacy and above with it"
@@ -278,7 +280,7 @@ class RatioRises(RatioFinding):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatioUnsure(RatioFinding):
-    """A group's impact ratio without and with privacy."""
+    """On two sides of four fifths by the estimates alone."""
 
     code = "ratio_unsure"
     when = "a group's impact ratio crosses four fifths by the estimates alone"

@@ -26,11 +26,11 @@ def too_few_seeds(seeds: int, least: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OnRule(FindingMessage):
-    """What a rule, as ``reason``, says of an arm, with the number that decides it.
+    """What a rule says of an arm, with the number that decides it.
 
     Args:
         value: The number.
-        reason: What must hold.
+        reason: What must hold by the rule, as ``gap of privacy cost at most 2 points``.
         is_one_of_many: Whether other groups could have decided, so that those that do are named.
         rests_on: Of a rate, how many test rows of each of these groups it is about.
         before: The same gap without privacy, where that breaks the rule, too.
@@ -51,8 +51,8 @@ class _OnRule(FindingMessage):
         place = ""
         if self.is_one_of_many:
             names = [group_text(self.subject.grouping, name) for name in self.subject.groups]
-            is_named = all(name in self.reason for name in names)  # by the rule itself
-            place = "" if is_named else f", {' and '.join(names)}"
+            if not all(name in self.reason for name in names):  # else the rule names them itself
+                place = f", {' and '.join(names)}"
         if self.rests_on:
             place += f", from {' and '.join(map(str, self.rests_on))} rows"
         if self.before is not None:
@@ -118,7 +118,12 @@ class WorseThanConstant(FindingMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstantFinding(FindingMessage):
-    """Of one answer for a whole group: the share that gets another, and that should."""
+    """A model gives a group one answer.
+
+    Args:
+        other: Share of the group that is predicted as the most frequent other class.
+        truth: Share of the group that is of that class.
+    """
 
     other: Interval
     truth: Interval
@@ -126,7 +131,7 @@ class ConstantFinding(FindingMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstantAnswers(ConstantFinding):
-    """A group that gets one answer: the share that gets another, and that should."""
+    """Every row of the group gets it."""
 
     code = "constant"
     when = "a model gives every test row of a group one answer, though they are of several classes"
@@ -139,7 +144,7 @@ class ConstantAnswers(ConstantFinding):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearlyConstant(ConstantFinding):
-    """A group that hardly gets another answer, and how many should."""
+    """Hardly a row of the group gets another."""
 
     code = "nearly_constant"
     when = (
@@ -156,7 +161,7 @@ class NearlyConstant(ConstantFinding):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstantReference(ConstantFinding):
-    """A group that gets one answer from a reference."""
+    """The model is a reference, with which others are compared."""
 
     code = "constant_reference"
     when = "a reference gives every or nearly every test row of a group one answer"
@@ -169,7 +174,7 @@ class ConstantReference(ConstantFinding):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstantUnknown(ConstantFinding):
-    """A group that may get one answer."""
+    """The estimates say so, and it is not certain."""
 
     code = "constant_unknown"
     when = "a model seems to give a group one answer, by its estimate, and that is not certain"

@@ -26,7 +26,7 @@ from fairaudit.report.sections.order import document
 from fairaudit.report.sections.summary import SUMMARY
 from fairaudit.report.words import TERMS
 
-_SCALE = 2.0  # pixels of a PNG per pixel of the drawing
+_SCALE = 2.0  # pixels of a PNG per pixel of the drawing, for screens of twice the density
 
 
 def to_html(report: Report) -> str:
@@ -35,10 +35,10 @@ def to_html(report: Report) -> str:
 
 
 def notebook(report: Report) -> str:
-    """What a notebook shows of a report: its first screen."""
+    """What a notebook shows of a report: title, what was audited, and the summary, as HTML."""
     whole = document(report)
     writer = _Writer()
-    parts = [Markup("<style>{}</style>").format(_as_script(groups_style()))]
+    parts = [Markup("<style>{}</style>").format(_unescaped(groups_style()))]
     parts += [Markup("<p><strong>{}</strong></p>").format(visible(whole.title))]
     parts += [Markup("<p>{}</p>").format(writer.inline(words)) for words in whole.about]
     for section in whole.sections:
@@ -67,8 +67,9 @@ def page(whole: doc.Document) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style = _as_script(loader.get_source(environment, "report.css")[0] + groups_style())
-    script = _as_script(loader.get_source(environment, "report.js")[0])
+    page_style, *_ = loader.get_source(environment, "report.css")
+    page_script, *_ = loader.get_source(environment, "report.js")
+    style, script = _unescaped(page_style + groups_style()), _unescaped(page_script)
     writer = _Writer()
     sections = []
     for section in whole.sections:
@@ -82,7 +83,7 @@ def page(whole: doc.Document) -> str:
         sections=sections[1:],
         style=style,
         script=script,
-        script_digest=_digest(script),
+        script_digest=_policy_digest(script),
     )
 
 
@@ -166,7 +167,11 @@ class _Writer:
 
 
 def _figure(chart: Chart) -> Markup:
-    """A chart as a figure: its legend, then a drawing for each panel."""
+    """A chart as a figure: its legend, then a drawing for each panel.
+
+    The legend has a mark of each series' shape in its colour, which the style sheet has as
+    ``--s0``, ``--s1``, ...
+    """
     legend = Markup("")
     if len(chart.series) > 1:
         for number, (name, mark) in enumerate(zip(chart.series, MARKS, strict=False)):
@@ -207,13 +212,13 @@ def _drawing(chart: Chart, panel: Panel | Trend) -> Markup:
     return Markup(drawn.replace("<svg ", '<svg aria-hidden="true" ', 1))
 
 
-def _as_script(text: str) -> Markup:
-    """The program's own script or style, unescaped: nothing in it may end its element early."""
+def _unescaped(text: str) -> Markup:
+    """The program's own script or style as it is: nothing in it may end its element early."""
     assert "</script" not in text
     assert "<!--" not in text
     return Markup(text)
 
 
-def _digest(script: str) -> str:
+def _policy_digest(script: str) -> str:
     """The name by which the page's content security policy allows this inline script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -15,11 +15,11 @@ from fairaudit.report.group_table import GroupTable, MeasureColumn, TableCell, T
 from fairaudit.report.safe_names import plain, visible
 from fairaudit.report.table_words import (
     cell_interval,
+    cell_remark,
     cell_value,
     column_title,
     row_title,
     row_words,
-    said_of,
     table_title,
 )
 from fairaudit.results.estimates import Interval
@@ -59,7 +59,13 @@ def group_table(block: ByGroup, text: Text = plain_text) -> Markup:
 
 
 def _table(block: ByGroup, table: GroupTable, text: Text) -> Markup:
-    """The rows of a table, whole or in brief, on the axes of the block."""
+    """One table as HTML: head, groups, gaps and all rows.
+
+    Args:
+        block: Has the axes of the columns, and the whole table.
+        table: The whole table, or its brief form.
+        text: As of :func:`group_table`.
+    """
     head = Markup('<th scope="col">{}</th>').format(plain(table.grouping))
     for column in table.columns:
         head += Markup('<th scope="col">{}<span class="unit">{}</span></th>').format(
@@ -82,9 +88,10 @@ def _table(block: ByGroup, table: GroupTable, text: Text) -> Markup:
 
 
 def _row(block: ByGroup, row: TableRow, text: Text) -> Markup:
-    """A row: its title with test rows and accuracies, then its cells."""
+    """A row: its title with test rows, accuracies and note, then its cells."""
     title = escape(row_title(row))
-    for words in (*row_words(row), *([row.note] if row.note else [])):
+    notes = [row.note] if row.note else []
+    for words in (*row_words(row), *notes):
         title += Markup(' <span class="beside">{}</span>').format(text(words))
     cells = Markup('<th scope="row">{}</th>').format(title)
     for place, (column, cell) in enumerate(zip(block.table.columns, row.cells, strict=True)):
@@ -96,21 +103,27 @@ def _row(block: ByGroup, row: TableRow, text: Text) -> Markup:
 def _cell(
     row: TableRow, column: MeasureColumn, cell: TableCell, axis: tuple[float, float], text: Text
 ) -> Markup:
-    """A number with its interval, its mark, and the words that are said of it."""
-    lines = Markup('<span class="value">{}</span>').format(cell_value(column, cell))
+    """A number with its interval, its mark, and the words that are said of it.
+
+    ``axis``: The ends of the column's axis.
+    """
+    content = Markup('<span class="value">{}</span>').format(cell_value(column, cell))
     if interval := cell_interval(column, cell):
-        lines += Markup(' <span class="interval">{}</span>').format(interval)
+        content += Markup(' <span class="interval">{}</span>').format(interval)
     mark = Markup("")
     if cell.number.value is not None:
         mark = _mark(cell, axis)
-    why = plain(cell.reason, _REASON) if cell.reason and not row.note else ""
-    said = ", ".join(filter(None, (said_of(column, cell), why)))
-    if mark or said:
-        lines += Markup('<span class="mark">{} <span class="word">{}</span></span>').format(
-            mark, text(said)
+    remarks = [cell_remark(column, cell)]
+    if cell.reason and not row.note:  # a row's note is the reason of all of its cells
+        remarks.append(plain(cell.reason, _REASON))
+    words = ", ".join(remark for remark in remarks if remark)
+    if mark or words:
+        content += Markup('<span class="mark">{} <span class="word">{}</span></span>').format(
+            mark, text(words)
         )
     kind = Markup(' class="found"') if cell.reading == "detected" else ""
-    return Markup('<td{} data-title="{}">{}</td>').format(kind, column_title(column), lines)
+    # The title is for narrow screens, where a cell stands without the head of its column.
+    return Markup('<td{} data-title="{}">{}</td>').format(kind, column_title(column), content)
 
 
 def _mark(cell: TableCell, axis: tuple[float, float]) -> Markup:
@@ -123,6 +136,7 @@ def _mark(cell: TableCell, axis: tuple[float, float]) -> Markup:
     parts = _upright("zero", 0.0, axis)
     if cell.bound is not None:
         limits = {cell.bound.limit}
+        # Gaps have a reading. A largest gap, which names its groups, is a size: nowhere below 0.
         if cell.reading and not cell.between:
             limits.add(-cell.bound.limit)
         for limit in sorted(limits):
@@ -135,14 +149,14 @@ def _mark(cell: TableCell, axis: tuple[float, float]) -> Markup:
 
 
 def _upright(kind: str, value: float, axis: tuple[float, float]) -> Markup:
-    """An upright line at a value of the axis."""
+    """An upright line at a value of the axis; ``kind`` is its class in the style sheet."""
     return Markup('<line class="{0}" x1="{1}" x2="{1}" y1="0" y2="{2}"/>').format(
         kind, _place(value, axis), _HEIGHT
     )
 
 
 def _whisker(number: Interval, axis: tuple[float, float], middle: float) -> Markup:
-    """A number's dot, and the line of its interval where it has one."""
+    """A number's dot, and the line of its interval where it has one; ``middle`` is their height."""
     drawn = Markup("")
     if number.ends is not None:
         low, high = (_place(end, axis) for end in number.ends)
@@ -155,7 +169,8 @@ def _whisker(number: Interval, axis: tuple[float, float], middle: float) -> Mark
 
 
 def _place(value: float, axis: tuple[float, float]) -> str:
-    """Where a number lies on an axis, in pixels; one beyond its ends lies at the end."""
+    """Where a number lies on an axis, in pixels from the left; one beyond its ends at the end."""
     low, high = axis
-    share = (value - low) / (high - low) if high > low else 0.5
-    return f"{_EDGE + (_WIDTH - 2 * _EDGE) * min(1.0, max(0.0, share)):.1f}"
+    share = (value - low) / (high - low) if high > low else 0.5  # an axis of one point
+    within = min(1.0, max(0.0, share))
+    return f"{_EDGE + (_WIDTH - 2 * _EDGE) * within:.1f}"

@@ -19,35 +19,37 @@ class Explained:
     """
 
     def __init__(self, terms: Mapping[str, str]) -> None:
-        self._left = dict(terms)
+        self._unexplained = dict(terms)  # a term is taken out where it is explained
 
     def __call__(self, text: str) -> Markup:
         """One line of text as HTML."""
         rest, written = visible(text), Markup("")
-        while (place := self._first(rest)) is not None:
-            term, match = place
+        while (found := self._first_term(rest)) is not None:
+            term, match = found
+            explanation = self._unexplained.pop(term)
             written += _unbroken(rest[: match.start()])
-            written += Markup('<abbr title="{}">{}</abbr>').format(self._left.pop(term), match[0])
+            written += Markup('<abbr title="{}">{}</abbr>').format(explanation, match[0])
             rest = rest[match.end() :]
         return written + _unbroken(rest)
 
-    def _first(self, text: str) -> tuple[str, re.Match[str]] | None:
-        """The term that stands first, of those that were not explained; the longer of two."""
+    def _first_term(self, text: str) -> tuple[str, re.Match[str]] | None:
+        """The unexplained term that stands first in a text, and where; None where none does.
+
+        Of two that begin at one place it is the longer one, as ``selection rate``.
+        """
         matches = []
-        for term in self._left:
+        for term in self._unexplained:
             flags = re.NOFLAG if term.isupper() else re.IGNORECASE
+            # As a whole word: neither a letter nor a dash stands beside it.
             match = re.search(rf"(?<![\w-]){re.escape(term)}(?![\w-])", text, flags)
             if match is not None:
-                matches.append((match.start(), -len(term), term, match))
-        if not matches:
-            return None
-        *_, term, match = min(matches, key=lambda place: place[:2])
-        return term, match
+                matches.append((term, match))
+        return min(matches, key=lambda found: (found[1].start(), -len(found[0])), default=None)
 
 
 def _unbroken(text: str) -> Markup:
     """Text as escaped HTML, in which no line breaks within an option's name or a number."""
-    written, end = Markup(""), 0
+    written, end = Markup(""), 0  # ``end``: up to where the text is written
     for match in _WHOLE.finditer(text):
         written += escape(text[end : match.start()])
         written += Markup('<span class="whole">{}</span>').format(match[0])

@@ -10,8 +10,9 @@ from fairaudit.report.numbers import gated, written
 from fairaudit.report.safe_names import plain
 from fairaudit.report.types.verdicts import GateRecord, GateTarget
 
-# Outcome of a rule -> element of its test case; what an inconclusive one counts as -> its element.
+# Outcome of a rule -> element of its test case.
 _ELEMENT = {"fail": "failure", "inconclusive": "error"}
+# What the option says that an inconclusive rule counts as -> element of its test case.
 _COUNTS_AS = {"fail": "failure", "pass": "skipped"}
 # Element -> attribute of the suite that counts it.
 _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
@@ -45,7 +46,7 @@ def gates_to_junit(report: Report, inconclusive: JsonValue) -> str:
 
 
 def _case(suite: Element, gate: GateRecord, element_of: Mapping[str, str]) -> str:
-    """Add the test case of a rule to the suite.
+    """Add the test case of a rule to the suite, in place.
 
     Args:
         suite: Where it is added.

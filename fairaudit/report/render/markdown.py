@@ -13,19 +13,22 @@ from fairaudit.report.table_words import as_table, reasons
 Pictures: TypeAlias = tuple[str, str]  # folder of the charts' files, seen from the text; ending
 _ALT_LIMIT = 300  # letters of what a picture shows
 _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
-# What Markdown would read; the rest stays as it is, so that the text is readable in a terminal,
-# too.
-_INTERVAL = r"\[-?[\d.,]+, -?[\d.,]+\](?![(\[:])"  # is no link; the only match that is kept
-_MEANT = re.compile(
+# What Markdown would read as markup, and an interval as ``[1.2, 4.6]``, which is no link and the
+# only match that stays as it is. All other text is not matched, so that it is readable in a
+# terminal, too.
+_INTERVAL = r"\[-?[\d.,]+, -?[\d.,]+\](?![(\[:])"
+_MARKUP = re.compile(
     rf"{_INTERVAL}"
     r"|[\\`*\[\]|~#<]"
     r"|:(?=//)|(?<=[wW]{3})\."  # GitHub makes links of addresses
-    r"|&(?=#?\w+;)"
+    r"|&(?=#?\w+;)"  # an entity, as &amp;
     r"|(?<![^\W_])_|_(?![^\W_])"  # inside a word an underscore is itself
 )
-_PIPE = re.compile(r"(?<!\\)\|")  # what code holds; all other text has none that is not escaped
-_MEANT_AT_START = re.compile(
-    rf"^(?:[>:]|[-+=](?=[-= ]*$|\s)|\d{{1,9}}[.)](?=\s|$))|{_MEANT.pattern}"
+# A pipe without a backslash before it: in code, for all other text was escaped already.
+_PIPE = re.compile(r"(?<!\\)\|")
+# At the start of a line also a quotation, a list, a rule below a heading and a number of a list.
+_MARKUP_AT_START = re.compile(
+    rf"^(?:[>:]|[-+=](?=[-= ]*$|\s)|\d{{1,9}}[.)](?=\s|$))|{_MARKUP.pattern}"
 )
 
 
@@ -68,14 +71,15 @@ def literal(text: str, *, is_start: bool = True) -> str:
         text: Of one line.
         is_start: Whether it may start a line: more is read there than within one.
     """
-    meant = _MEANT
-    if is_start:
-        meant = _MEANT_AT_START
-    return meant.sub(_escaped, visible(text))
+    markup = _MARKUP_AT_START if is_start else _MARKUP
+    return markup.sub(_escaped, visible(text))
 
 
 def _escaped(match: re.Match[str]) -> str:
-    """What stands for a match of ``_MEANT``: its last character escaped; an interval as it is."""
+    """What stands for a match of ``_MARKUP``: its last character escaped; an interval as it is.
+
+    The last one is enough: of ``1.`` at the start of a line the full stop.
+    """
     text = match[0]
     if text[0] == "[" and len(text) > 1:
         return text  # an interval
@@ -86,7 +90,7 @@ def inline(words: doc.Cell, *, is_start: bool = True) -> str:
     """Words, or a cell in words, as one line of Markdown; ``is_start``: it begins a line."""
     text = ""
     for run in doc.runs_of(words):
-        text += _run(run, is_start=is_start and not text)
+        text += _run(run, is_start=is_start and not text)  # only what is written first
     return text.strip()
 
 
@@ -94,12 +98,11 @@ def _run(run: doc.Inline, *, is_start: bool) -> str:
     """One run of inline text as Markdown, escaped; ``is_start``: it begins a line."""
     match run:
         case str():
+            # Four blanks at the start of a line would make it code.
             return literal(run.lstrip() if is_start else run, is_start=is_start)
         case doc.Strong():
             text = literal(run.text.strip(), is_start=False)
-            if text:
-                return f"**{text}**"
-            return ""
+            return f"**{text}**" if text else ""
         case doc.Badge():
             return literal(run.text, is_start=is_start)
         case doc.Code():
@@ -107,10 +110,8 @@ def _run(run: doc.Inline, *, is_start: bool) -> str:
             if not text.strip():
                 return ""
             fence = _fence(text, "`")
-            pad = ""
-            if "`" in text:
-                pad = " "
-            return f"{fence}{pad}{text}{pad}{fence}"
+            blank = " " if "`" in text else ""  # between the fence and backticks of the text
+            return f"{fence}{blank}{text}{blank}{fence}"
 
 
 def _lines(block: doc.Block, pictures: Pictures | None) -> Iterator[str]:
@@ -148,13 +149,13 @@ def _lines(block: doc.Block, pictures: Pictures | None) -> Iterator[str]:
 
 
 def _table(block: doc.Table) -> Iterator[str]:
-    """The lines of a table, all of its rows."""
-    titles, rules = [], []
+    """The lines of a table: titles, alignment (numbers to the right), then all of its rows."""
+    titles, alignments = [], []
     for column in block.columns:
         titles.append(literal(column.title, is_start=False))
-        rules.append("---:" if column.is_number else "---")
+        alignments.append("---:" if column.is_number else "---")
     yield f"| {' | '.join(titles)} |"
-    yield f"|{'|'.join(rules)}|"
+    yield f"|{'|'.join(alignments)}|"
     for row in block.rows:
         cells = [_PIPE.sub(r"\\|", inline(cell, is_start=False)) for cell in row]
         yield f"| {' | '.join(cells)} |"

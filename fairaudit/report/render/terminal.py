@@ -57,14 +57,15 @@ def lines_of(blocks: Sequence[doc.Block], width: int = WIDTH) -> Iterator[str]:
 def table_lines(table: doc.Table, width: int = WIDTH) -> Iterator[str]:
     """A table: as many columns beside each other as there is room, the others below.
 
-    Each block begins with the first column.
+    The columns below stand behind the first column once more.
     """
     rows = [[cell_text(column.title) for column in table.columns]]
     rows += [list(map(cell_text, row)) for row in table.rows]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    blocks = [[0]]
+    blocks = [[0]]  # indices of the columns that stand beside each other
     for place in range(1, len(widths)):
-        taken = sum(widths[p] + 2 for p in (*blocks[-1], place))
+        taken = sum(widths[p] + 2 for p in (*blocks[-1], place))  # 2: blanks between columns
+        # A block has one column beside the first at least, however wide.
         if taken > width and len(blocks[-1]) > 1:
             blocks.append([0])
         blocks[-1].append(place)
@@ -80,17 +81,19 @@ def group_lines(table: GroupTable, width: int = WIDTH) -> Iterator[str]:
         table: What it shows.
         width: Columns that a line may take.
     """
-    taken = [cell_len(_column_lines(table, place, below=None)[0]) + 2 for place in _places(table)]
+    places = range(len(table.columns))
+    # All lines of a column are of one width; 2 blanks stand before it.
+    taken = [cell_len(_column_lines(table, place, below=None)[0]) + 2 for place in places]
     room = width - cell_len(_row_titles(table, below={})[0])
-    blocks: list[list[int]] = [[]]
-    for place in _places(table):
+    blocks: list[list[int]] = [[]]  # indices of the measures that stand beside each other
+    for place in places:
         if blocks[-1] and sum(taken[p] for p in blocks[-1]) + taken[place] > room:
             blocks.append([])
         blocks[-1].append(place)
-    for places in blocks:
-        # How many lines of words stand below the numbers of each row.
-        below = {n: max(len(_words(table, n, p)) for p in places) for n in range(len(table.rows))}
-        columns = [_column_lines(table, place, below) for place in places]
+    for block in blocks:
+        # Index of a row -> how many lines of words stand below its numbers.
+        below = {n: max(len(_words(table, n, p)) for p in block) for n in range(len(table.rows))}
+        columns = [_column_lines(table, place, below) for place in block]
         for parts in zip(_row_titles(table, below), *columns, strict=True):
             yield "  ".join(parts).rstrip()
     if table.others:
@@ -101,21 +104,16 @@ def group_lines(table: GroupTable, width: int = WIDTH) -> Iterator[str]:
     yield from (f" {reason}" for reason in reasons(table))
 
 
-def _places(table: GroupTable) -> range:
-    """The places of the columns of a table."""
-    return range(len(table.columns))
-
-
-def _words(table: GroupTable, number: int, place: int) -> list[str]:
-    """What is said of the number in a row and a column, by their places."""
-    cell = table.rows[number].cells[place]
+def _words(table: GroupTable, row: int, place: int) -> list[str]:
+    """The lines of words below a number, by the indices of its row and its column."""
+    cell = table.rows[row].cells[place]
     return [*between_words(cell), *cell_words(table.columns[place], cell)]
 
 
 def _row_titles(table: GroupTable, below: Mapping[int, int]) -> list[str]:
-    """The beginnings of lines: heads, then each row's title and test rows, all of one width.
+    """The beginnings of all lines: heads, then each row's title and test rows, all of one width.
 
-    ``below``: Place of a row -> how many lines follow it.
+    ``below``: Index of a row -> how many lines of words stand below it, which begin empty.
     """
     titles, counts = ["", plain(table.grouping, _NAME)], ["", "test rows"]
     for number, row in enumerate(table.rows):
@@ -129,16 +127,20 @@ def _row_titles(table: GroupTable, below: Mapping[int, int]) -> list[str]:
 def _column_lines(table: GroupTable, place: int, below: Mapping[int, int] | None) -> list[str]:
     """The lines of a measure: its two heads, then numbers with words below, all of one width.
 
-    ``below``: Place of a row -> how many lines follow it; None: as many as the words need.
+    Args:
+        table: Holds it.
+        place: Index of its column.
+        below: Index of a row -> how many lines of words stand below it in any column of the block,
+            so that columns have equally many lines; None: as many as this column's words need.
     """
     column = table.columns[place]
     cells = [row.cells[place] for row in table.rows]
     values = _filled([cell_value(column, cell) for cell in cells], is_number=True)
     lines = [visible(column.title), visible(column.counted)]
-    for number, (value, cell) in enumerate(zip(values, cells, strict=True)):
-        words = _words(table, number, place)
-        blanks = 0 if below is None else below[number] - len(words)
-        lines += [f"{value} {cell_interval(column, cell)}".rstrip(), *words, *[""] * blanks]
+    for row, (value, cell) in enumerate(zip(values, cells, strict=True)):
+        words = _words(table, row, place)
+        n_empty = 0 if below is None else below[row] - len(words)
+        lines += [f"{value} {cell_interval(column, cell)}".rstrip(), *words, *[""] * n_empty]
     return _filled(lines)
 
 
@@ -148,7 +150,7 @@ def _short(name: str) -> str:
 
 
 def _filled(texts: Sequence[str], *, is_number: bool = False) -> list[str]:
-    """The texts with blanks behind them, or before numbers, so that all are as wide."""
+    """The texts with blanks behind them, or before them if they are numbers, all of one width."""
     width = max(map(cell_len, texts), default=0)
     blanks = [" " * (width - cell_len(text)) for text in texts]
     if is_number:
@@ -174,7 +176,7 @@ def cell_len(text: str) -> int:
 def aligned(rows: Sequence[Sequence[str]], *, left: Collection[int]) -> Iterator[str]:
     """The lines of a table: each column as wide as its widest cell, two spaces apart.
 
-    ``left`` holds the places of columns that are left-aligned; the others are right-aligned.
+    ``left``: Indices of the columns that are left-aligned; the others are right-aligned.
     """
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     for row in rows:

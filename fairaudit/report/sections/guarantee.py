@@ -13,7 +13,10 @@ _LONGEST = 2000
 
 
 def section(report: Report) -> Section | None:
-    """The section on guarantees: a row for every arm, then what holds of all that have one."""
+    """The section on guarantees: a row for every arm, then what holds of all that have one.
+
+    A terminal shows what the guarantees mean for an attacker alone.
+    """
     rows: list[tuple[Cell, ...]] = []
     for arm in report.arms:
         rows.append((plain(arm.key), *_cells(arm.privacy)))
@@ -21,7 +24,7 @@ def section(report: Report) -> Section | None:
     blocks: list[Block] = [table(head, rows)]
     established = [arm.privacy for arm in report.arms if arm.privacy.guarantee.has_epsilon]
     if established and report.training is not None:
-        blocks.append(Text(_of_all(established[0], report.training)))
+        blocks.append(Text(_shared_terms(established[0], report.training)))
         items = [item for facts in established for item in facts.not_covered]
         blocks.append(Text(f"Not covered: {plain('; '.join(dict.fromkeys(items)), _LONGEST)}."))
     brief: tuple[Block, ...] = ()
@@ -35,30 +38,31 @@ def _cells(facts: ArmPrivacy) -> tuple[str, ...]:
 
     A dash stands for what is not known or not guaranteed.
     """
-    notes = [facts.reason]
+    remarks = [facts.reason]
     if facts.claim is not None:
         claim = facts.claim
-        claimed, delta = UNKNOWN, UNKNOWN
+        epsilon, delta = UNKNOWN, UNKNOWN
         if claim.epsilon is not None:
-            claimed, delta = f"ε ≤ {shown_up(claim.epsilon)} claimed", f"{claim.delta:g}"
-        notes += [claim.unit, claim.neighbouring, claim.accountant]
-        return facts.guarantee.value, claimed, UNKNOWN, delta, UNKNOWN, _joined(notes)
+            epsilon, delta = f"ε ≤ {shown_up(claim.epsilon)} claimed", f"{claim.delta:g}"
+        remarks += [claim.unit, claim.neighbouring, claim.accountant]
+        return facts.guarantee.value, epsilon, UNKNOWN, delta, UNKNOWN, _joined(remarks)
     if facts.guarantee is Guarantee.NONE:
-        return "none", UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, _joined(notes)
+        return "none", UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, _joined(remarks)
     if not facts.guarantee.has_epsilon or facts.epsilon is None:
-        return "not established", UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, _joined(notes)
+        return "not established", UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, _joined(remarks)
+    # What one training releases: noise on sums over all records, or on sums over samples of them.
     noise, event = UNKNOWN, facts.event
     if isinstance(event, Gaussian):
         noise = f"{event.noise_multiplier:.4g} times the sensitivity"
-        notes.append(f"released {event.steps:,} times of all records: {event.name}")
+        remarks.append(f"released {event.steps:,} times of all records: {event.name}")
     elif event is not None:
         noise = f"σ_eff = {event.effective_noise_multiplier:.4g}"
         releases = " and ".join(release.name for release in event.releases)
-        notes.append(f"T = {event.steps:,}, q = {event.sample_rate:.6g}, releases {releases}")
+        remarks.append(f"T = {event.steps:,}, q = {event.sample_rate:.6g}, releases {releases}")
     bounds = []
-    for epsilon in (facts.epsilon.pld, facts.epsilon.rdp):
-        bounds.append(UNKNOWN if epsilon is None else f"ε ≤ {shown_up(epsilon)}")
-    return facts.guarantee.value, *bounds, f"{facts.delta:g}", noise, _joined(notes)
+    for bound in (facts.epsilon.pld, facts.epsilon.rdp):
+        bounds.append(UNKNOWN if bound is None else f"ε ≤ {shown_up(bound)}")
+    return facts.guarantee.value, *bounds, f"{facts.delta:g}", noise, _joined(remarks)
 
 
 def _joined(items: list[str]) -> str:
@@ -66,15 +70,17 @@ def _joined(items: list[str]) -> str:
     return "; ".join(plain(item, 400) for item in items if item)
 
 
-def _of_all(facts: ArmPrivacy, training: TrainingFacts) -> str:
+def _shared_terms(facts: ArmPrivacy, training: TrainingFacts) -> str:
     """What holds of every guarantee: unit, neighbours, sampling and accountants.
 
-    ``facts`` are those of one arm that has a guarantee, for all of the others.
+    Args:
+        facts: The guarantee of one arm, which stands for those of all arms.
+        training: What all arms share.
     """
     sampling, accountants = "Poisson with probability q", "PLD (headline) and RDP"
     if isinstance(facts.event, Gaussian):
         sampling, accountants = _NOT_SAMPLED, "the exact Gaussian curve (headline) and RDP"
-    if facts.base_epsilon is not None:
+    if facts.base_epsilon is not None:  # of a charged search, which RDP alone can account for
         accountants = "RDP"
     unit, neighbours = plain(training.unit, _LONGEST), plain(training.neighbouring, _LONGEST)
     accountants = f"{plain(training.accountant, 100)}, {accountants}"

@@ -1,5 +1,6 @@
 """The first screen: of every method its verdict, its table of groups, and what was found."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import get_args
 
@@ -37,8 +38,8 @@ from fairaudit.report.types.verdicts import verdicts
 
 SUMMARY = "summary"  # the section's id
 OPEN = 3  # methods that are read at once; a page folds the others
-_MOST_RULES, _MOST_PARTS = 3, 6
-_LONGEST = 1000
+_MOST_RULES, _MOST_ITEMS = 3, 6  # that are told of a method, and of a series behind its first
+_LONGEST = 1000  # characters of a sentence
 _BY_ESTIMATE = (
     "Methods stand by what their worst group pays, by its estimate: neighbours may differ by "
     "chance alone."
@@ -48,7 +49,9 @@ _BY_ESTIMATE = (
 def section(report: Report) -> Section | None:
     """A block for every method: its verdict, its tables, what was found; None where there is none.
 
-    Of many methods a table that ranks them stands first.
+    Of more than ``OPEN`` methods a table that ranks them stands first, and all but the first are
+    folded. A terminal shows what is not folded. The chart of the same numbers is for files and
+    notebooks.
     """
     tables = group_tables(report)
     axes = _axes(tables)
@@ -62,13 +65,13 @@ def section(report: Report) -> Section | None:
             by_arm.append((_heading(report, arm, findings), blocks))
     if not by_arm:
         return None
-    first: list[Block] = []
+    shown_first: list[Block] = []
     if len(by_arm) > OPEN:
-        first += [_ranking(report, tables), Text(_BY_ESTIMATE)]
+        shown_first += [_ranking(report, tables), Text(_BY_ESTIMATE)]
     for words, blocks in by_arm[:OPEN]:
-        first += [Heading(words), *blocks]
+        shown_first += [Heading(words), *blocks]
     folded = [Folded(words, blocks) for words, blocks in by_arm[OPEN:]]
-    brief = [*first]
+    brief = [*shown_first]
     if folded:
         more = numbered(len(folded), "more method is", "more methods are")
         brief.append(Text(f"{more} in the report's page and text."))
@@ -76,30 +79,33 @@ def section(report: Report) -> Section | None:
     chart = cost_chart(report)
     if chart is not None:
         drawn = (Figures((chart,), is_drawn_by_table=True),)
-    return Section(SUMMARY, "Summary", (*first, *folded, *drawn), tuple(brief))
+    return Section(SUMMARY, "Summary", (*shown_first, *folded, *drawn), tuple(brief))
 
 
 def _axes(tables: Sequence[GroupTable]) -> dict[str, tuple[tuple[float, float], ...]]:
-    """Name of a grouping -> the ends of each column's axis, which its tables share."""
-    axes: dict[str, tuple[tuple[float, float], ...]] = {}
+    """Name of a grouping -> (low, high) of each column's axis, which all of its tables share.
+
+    An axis reaches as far as any of the tables needs.
+    """
+    axes: dict[str, list[tuple[float, float]]] = {}
     for one in tables:
         ends = [one.axis(place) for place in range(len(one.columns))]
-        known = axes.get(one.grouping, tuple(ends))
-        axes[one.grouping] = tuple(
-            (min(low, old_low), max(high, old_high))
-            for (low, high), (old_low, old_high) in zip(ends, known, strict=True)
-        )
-    return axes
+        known = axes.get(one.grouping, ends)
+        axes[one.grouping] = [
+            (min(low, known_low), max(high, known_high))
+            for (low, high), (known_low, known_high) in zip(ends, known, strict=True)
+        ]
+    return {grouping: tuple(ends) for grouping, ends in axes.items()}
 
 
 def _ranking(report: Report, tables: Sequence[GroupTable]) -> Table:
     """A row for each method: epsilon, verdict, worst group, largest gap, accuracy.
 
-    The worst group and the largest gap are those of all groupings by the first measure; the methods
-    stand by what their worst group pays.
+    The worst group and the largest gap are those of all groupings by the first measure. The method
+    whose worst group pays least stands first. Without rules there is no column of verdicts.
     """
     outcomes = verdicts(report.gates)
-    rows: list[tuple[float, tuple[Cell, ...]]] = []
+    rows: list[tuple[float, list[Cell]]] = []
     for key in dict.fromkeys(one.arm for one in tables):
         of_arm = [one for one in tables if one.arm == key]
         worst, paid = _worst_group(of_arm)
@@ -107,26 +113,32 @@ def _ranking(report: Report, tables: Sequence[GroupTable]) -> Table:
         epsilon = UNKNOWN
         if facts is not None and facts.headline is not None:
             epsilon = shown_up(facts.headline)
-        outcome = outcomes.get(key)
-        verdict: Cell = "" if outcome is None else (Badge(outcome, outcome.upper()),)
-        right = of_arm[0].rows[-1].accuracy[1]
-        cells = (plain(key), epsilon, verdict, worst, _largest_gap(of_arm), percent(right))
-        rows.append((paid, cells))
+        verdict: list[Cell] = []
+        if outcomes:
+            outcome = outcomes.get(key)
+            verdict.append("" if outcome is None else (Badge(outcome, outcome.upper()),))
+        _, right = of_arm[0].rows[-1].accuracy  # the last row is that of all test rows
+        found: list[Cell] = [worst, _largest_gap(of_arm), percent(right)]
+        rows.append((paid, [plain(key), epsilon, *verdict, *found]))
     rows.sort(key=lambda row: row[0])
-    head = ["method", "#epsilon", "verdict", "worst group", "#largest gap", "#right (%)"]
+    worst_title, gap_title = "worst group", "#largest gap"
     if tables and tables[0].columns:
-        head[3] += f", {tables[0].columns[0].title}"
-        head[4] += f" of {tables[0].columns[0].title}"
-    shown = [row for _, row in rows]
-    if not outcomes:
-        head.pop(2)
-        shown = [(*row[:2], *row[3:]) for row in shown]
-    return table(head, shown)
+        worst_title += f", {tables[0].columns[0].title}"
+        gap_title += f" of {tables[0].columns[0].title}"
+    verdict_title = ["verdict"] if outcomes else []
+    head = ("method", "#epsilon", *verdict_title, worst_title, gap_title, "#right (%)")
+    return table(head, [cells for _, cells in rows])
 
 
 def _worst_group(of_arm: Sequence[GroupTable]) -> tuple[str, float]:
-    """The group that pays most by the first measure, with its number, and that number."""
-    words, most = UNKNOWN, float("-inf")
+    """The group that pays most by the first measure: in words with its number, and the number.
+
+    A dash and minus infinity where no group can be judged.
+
+    Args:
+        of_arm: The tables of one method, one for each grouping.
+    """
+    words, most = UNKNOWN, -math.inf
     for one in of_arm:
         row = one.worst
         if row is not None and (row.cells[0].number.value or 0.0) > most:
@@ -136,25 +148,35 @@ def _worst_group(of_arm: Sequence[GroupTable]) -> tuple[str, float]:
 
 
 def _largest_gap(of_arm: Sequence[GroupTable]) -> str:
-    """The largest gap by the first measure, with its interval and its groups."""
-    words, most = UNKNOWN, -1.0
+    """The largest gap by the first measure, with its interval and its groups; a dash without any.
+
+    Args:
+        of_arm: The tables of one method, one for each grouping.
+    """
+    words, largest = UNKNOWN, -math.inf
     for one in of_arm:
         for row in one.rows:
-            if row.kind == "gap" and row.cells[0].number.value is not None:
-                size = abs(row.cells[0].number.value)
-                if size > most:
-                    most = size
-                    pair = " ".join(between_words(row.cells[0])) or " less ".join(
-                        group_text(one.grouping, group) for group in row.groups
-                    )
-                    words = f"{cell_number(one.columns[0], row.cells[0])} ({pair})"
+            if row.kind != "gap" or row.cells[0].number.value is None:
+                continue
+            size = abs(row.cells[0].number.value)
+            if size > largest:
+                largest = size
+                # The cell of a largest gap names its groups, the row of a pair has them itself.
+                pair = " ".join(between_words(row.cells[0]))
+                if not pair:
+                    pair = " less ".join(group_text(one.grouping, group) for group in row.groups)
+                words = f"{cell_number(one.columns[0], row.cells[0])} ({pair})"
     return words
 
 
 def _heading(report: Report, arm: ArmFacts, findings: list[Finding]) -> Words:
-    """The first line of a method: its title, a badge if it is unhealthy, verdict and its rules."""
+    """The first line of a method: its title, a badge if it is unhealthy, verdict and its rules.
+
+    ``findings``: Those of the method.
+    """
     words: list[Inline] = [Strong(_title(report, arm))]
-    if any(finding.question == "works" for finding in findings):  # all of them say that it does not
+    # Each finding on whether a model works says that it does not.
+    if any(finding.question == "works" for finding in findings):
         words += [" ", Badge("inconclusive", "UNHEALTHY")]
     outcome = verdicts(report.gates).get(arm.key)
     if outcome is not None:
@@ -186,52 +208,61 @@ def _title(report: Report, arm: ArmFacts) -> str:
 def _around_tables(
     findings: Sequence[Finding], tables: Sequence[ByGroup], *, may_advise: bool
 ) -> Iterator[Block]:
-    """What is said of a method around its tables.
+    """A method's tables with what is said of it.
 
     Before them whether it works at all; below each who pays and from what; at the end what is of no
-    grouping, and one advice, unless the rules are met: ``may_advise``.
+    grouping, and what to try next.
+
+    Args:
+        findings: Those of the method.
+        tables: One for each grouping.
+        may_advise: Whether advice is shown: not to a method that meets all rules.
     """
-    before = [f for f in findings if f.question in ("works", "unsure")]
-    yield from (Text(line) for line in _sentences(before))
-    after = [f for f in findings if f.question in ("pays", "from", "beside")]
-    of_none = []
+    health = [f for f in findings if f.question in ("works", "unsure")]
+    yield from (Text(line) for line in _sentences(health))
+    on_costs = [f for f in findings if f.question in ("pays", "from", "beside")]
+    last_lines: list[str] = []  # one list below the last table
     for block in tables:
         yield block
-        here = [f for f in after if f.grouping == block.table.grouping]
-        lines = [*_lines(here, ("pays",)), *_lines(here, ("from", "beside"))]
-        if block is not tables[-1]:
-            yield from bullets(lines)
+        here = [f for f in on_costs if f.grouping == block.table.grouping]
+        lines = [*_answers(here, ("pays",)), *_answers(here, ("from", "beside"))]
+        if block is tables[-1]:
+            last_lines += lines
         else:
-            of_none += lines
+            yield from bullets(lines)
     groupings = {block.table.grouping for block in tables}
-    rest = [f for f in after if f.grouping not in groupings]
-    of_none += _lines(rest, ("pays", "from", "beside"))
+    of_no_table = [f for f in on_costs if f.grouping not in groupings]
+    last_lines += _answers(of_no_table, ("pays", "from", "beside"))
+    if may_advise:
+        last_lines += _advice_line(findings)
+    yield from bullets(last_lines)
+
+
+def _advice_line(findings: Sequence[Finding]) -> list[str]:
+    """What to try next, each knob once, in the order of :data:`Knob`; [] without any advice."""
     advice = {finding.advice.knob: finding.advice.text for finding in findings if finding.advice}
-    if not may_advise:
-        advice = {}
-    tried = [plain(advice[knob], 300) for knob in get_args(Knob) if knob in advice]
-    if tried:
-        of_none.append(f"Next: {'; then '.join(tried)}.")
-    yield from bullets(of_none)
+    steps = [plain(advice[knob], 300) for knob in get_args(Knob) if knob in advice]
+    return [f"Next: {'; then '.join(steps)}."] if steps else []
 
 
-def _lines(findings: Sequence[Finding], questions: Sequence[Question]) -> list[str]:
+def _answers(findings: Sequence[Finding], questions: Sequence[Question]) -> list[str]:
     """The answers to some questions as one line; [] where there are none."""
     sentences = list(_sentences([f for f in findings if f.question in questions]))
     return [" ".join(sentences)] if sentences else []
 
 
 def _sentences(findings: Sequence[Finding]) -> Iterator[str]:
-    """The sentences of findings; those of one series become one or two, in their order."""
+    """The sentences of findings; those of one series are joined, as ``SERIES`` says."""
     by_series: dict[str, list[Finding]] = {}
     for finding in findings:
+        # A finding that stands alone is a series of its own, under its text.
         by_series.setdefault(finding.series or finding.text, []).append(finding)
     for series, (first, *others) in by_series.items():
         text = first.text.removesuffix(".")
         joint = SERIES.get(series)
         items = [finding.short for finding in others if finding.short]
         if joint is not None and items:
-            if len(items) > _MOST_PARTS:
-                items[_MOST_PARTS:] = [f"{len(items) - _MOST_PARTS} more"]
+            if len(items) > _MOST_ITEMS:
+                items[_MOST_ITEMS:] = [f"{len(items) - _MOST_ITEMS} more"]
             text += joint + "; ".join(items)
         yield plain(f"{text}.", _LONGEST)
