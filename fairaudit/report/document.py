@@ -60,9 +60,9 @@ Cell: TypeAlias = Words | Quantity | int | float | None
 
 def bare(value: float | None, scale: Scale = OWN_UNIT) -> Quantity:
     """A cell with a number that has no interval; it is written as a dash where it is None."""
-    return Quantity(
-        Interval(value=value, low=None, high=None), scale._replace(is_spoken=False), UNKNOWN
-    )
+    number = Interval(value=value, low=None, high=None)
+    # Not spoken: that there is no interval is not said.
+    return Quantity(number, scale._replace(is_spoken=False), UNKNOWN)
 
 
 def words_of(cell: Cell) -> Words:

@@ -57,7 +57,7 @@ class AuditReport(Report):
 
     @classmethod
     def of(cls, report: Report) -> Self:
-        """The same report, with these methods."""
+        """The same report, with these methods; it was validated before, and is not again."""
         return cls.model_construct(report.model_fields_set, **dict(report))
 
     def by_group(self) -> pd.DataFrame:
@@ -143,11 +143,11 @@ def group_frame(report: Report) -> pd.DataFrame:
             for metric in costs():
                 cost = interval_of(group.estimates.get(metric))
                 row |= {metric: cost.value, f"{metric}_low": cost.low, f"{metric}_high": cost.high}
-            turned = interval_of(group.estimates.get(MISALIGNMENT))
+            angle = interval_of(group.estimates.get(MISALIGNMENT))  # in degrees
             row |= {
-                MISALIGNMENT: turned.value,
-                f"{MISALIGNMENT}_low": turned.low,
-                f"{MISALIGNMENT}_high": turned.high,
+                MISALIGNMENT: angle.value,
+                f"{MISALIGNMENT}_low": angle.low,
+                f"{MISALIGNMENT}_high": angle.high,
             }
             row["accuracy"] = group.value("accuracy")
             row["reference_accuracy"] = group.value("reference.accuracy")
@@ -191,6 +191,7 @@ def figure(report: Report, name: str) -> NotebookChart:
         from fairaudit.report.render.html import picture  # which takes a second to import
 
         svg = picture(chart, "svg").decode()
+        # So that it fits a narrow notebook.
         svg = svg.replace("<svg ", '<svg style="max-width:100%;height:auto" ', 1)
     return NotebookChart(dict(spec), chart.alt, svg)
 

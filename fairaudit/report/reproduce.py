@@ -34,7 +34,7 @@ def reproduce_command(resolved: ResolvedConfig) -> str:
             value = list(value)
         if not isinstance(value, str | int | float | bool | list | Mapping):
             value = str(value)
-        if name != "data":
+        if name != "data":  # the DataFrame stands there already, as ``frame``
             arguments.append(f"{name}={value!r}")
     if resolved.origins["data"] == FRAME:
         return f"fairaudit.run_audit({', '.join(arguments)})"
@@ -42,7 +42,10 @@ def reproduce_command(resolved: ResolvedConfig) -> str:
 
 
 def stored_options(values: Mapping[str, object]) -> AuditConfig:
-    """Options that a report holds, or that were made from them.
+    """The options of an audit, from a report that holds them.
+
+    Args:
+        values: Name of an option -> its value, as the report holds it or changed.
 
     Raises:
         ConfigError: A DataFrame was audited and no file is named; an option is not of this version.

@@ -10,10 +10,10 @@ from fairaudit.report.document import Bullets, Section, Strong, Words
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import count
 from fairaudit.report.safe_names import group_text, plain
-from fairaudit.report.types.facts import DataFacts
+from fairaudit.report.types.facts import DataFacts, LabelFacts
 
-_MOST_GROUPINGS, _MOST_GROUPS, _MOST_LISTED = 50, 100, 50
-_LONGEST_NOTE = 1000
+_MOST_GROUPINGS, _MOST_GROUPS, _MOST_LISTED = 50, 100, 50  # that are named
+_LONGEST_NOTE = 1000  # characters
 
 
 def title(report: Report) -> str:
@@ -64,24 +64,10 @@ def section(report: Report) -> Section | None:
     rows = f"{data.rows:,} of {numbered(data.rows_read, 'row')}"
     if data.images is None:
         rows += f", {numbered(data.columns_read, 'column')}"
-    label, positive, favourable = data.label, "not known", "not known"
-    if label.positive is not None:
-        positive = plain(label.positive)
-    if label.favourable is not None:
-        favourable = f"{plain(label.favourable)} ({plain(label.favourable_origin)})"
-    outcomes = f"positive = {positive}, favourable = {favourable}"
-    groupings = []
-    for grouping in data.groupings[:_MOST_GROUPINGS]:
-        groups = []
-        for group in grouping.groups[:_MOST_GROUPS]:
-            groups.append(f"{group_text(grouping.name, group.name)} {count(group.rows)}")
-        if len(grouping.groups) > _MOST_GROUPS:
-            groups.append("…")
-        groupings.append(f"{plain(grouping.name)} ({', '.join(groups)})")
     items: list[Words] = [
         f"Data: {plain(data.name)}, {rows}, sha256 {plain(data.sha256[:16])}…",
-        f"Label: {plain(label.column)} ({plain(label.origin)}), {outcomes}",
-        f"Groups: {'; '.join(groupings)}",
+        _label_line(data.label),
+        _groups_line(data),
         f"Methods: {plain(arms_text(arm.key for arm in report.arms), 600)}; {_training(report)}",
     ]
     if report.status != "complete":
@@ -90,12 +76,39 @@ def section(report: Report) -> Section | None:
         first = (report.costs or report.comparisons)[0]
         items.append(f"Intervals: 95 %; {plain(first.estimand, 300)}")
     items += _reference_check(report)
-    items += _rows(report)
+    items += _row_lines(report)
     return Section("data", "What was audited", (Bullets(tuple(items)),))
 
 
+def _label_line(label: LabelFacts) -> str:
+    """One line on the label: its column, how it was found, positive and favourable class."""
+    positive, favourable = "not known", "not known"
+    if label.positive is not None:
+        positive = plain(label.positive)
+    if label.favourable is not None:
+        favourable = f"{plain(label.favourable)} ({plain(label.favourable_origin)})"
+    outcomes = f"positive = {positive}, favourable = {favourable}"
+    return f"Label: {plain(label.column)} ({plain(label.origin)}), {outcomes}"
+
+
+def _groups_line(data: DataFacts) -> str:
+    """One line on the groups of every grouping with their rows; a dash for a suppressed count."""
+    groupings = []
+    for grouping in data.groupings[:_MOST_GROUPINGS]:
+        groups = []
+        for group in grouping.groups[:_MOST_GROUPS]:
+            groups.append(f"{group_text(grouping.name, group.name)} {count(group.rows)}")
+        if len(grouping.groups) > _MOST_GROUPS:
+            groups.append("…")
+        groupings.append(f"{plain(grouping.name)} ({', '.join(groups)})")
+    return f"Groups: {'; '.join(groupings)}"
+
+
 def _training(report: Report) -> str:
-    """One line on what was trained: model, seeds, private runs and epochs."""
+    """The clause on what was trained: model, seeds, private runs or tried settings, and epochs.
+
+    Code of the user's own, which trains some arms, stands before it with the keys of these arms.
+    """
     training = report.training
     if training is None:
         return "predictions were given, nothing was trained"
@@ -108,35 +121,37 @@ def _training(report: Report) -> str:
         tried = f"{numbered(report.settings_tried, 'setting')} tried per seed and arm, by default"
     epochs = numbered(training.epochs, "epoch")
     text = f"{model}, {numbered(training.seeds, 'seed')}, {tried} {epochs}"
-    by_key = {arm.key: arm.trainer for arm in report.arms if arm.capability and arm.trainer}
-    if by_key:
-        code = plain(", ".join(dict.fromkeys(by_key.values())), 300)
-        text = f"{plain(arms_text(by_key), 600)} by {code}; others: {text}"
+    own_code = {arm.key: arm.trainer for arm in report.arms if arm.capability and arm.trainer}
+    if own_code:
+        trainers = plain(", ".join(dict.fromkeys(own_code.values())), 300)
+        text = f"{plain(arms_text(own_code), 600)} by {trainers}; others: {text}"
     return text
 
 
 def _reference_check(report: Report) -> Iterator[Words]:
     """One line: the reference's accuracy beside scikit-learn's baseline, or why there is none."""
     check = report.sklearn_baseline
-    accuracy = ""
+    reference = ""
     if check.reference_accuracy is not None:
-        accuracy = f"{plain(check.arm)} {100 * check.reference_accuracy:.1f} % on test rows"
-    if accuracy and check.baseline_accuracy is not None:
+        reference = f"{plain(check.arm)} {100 * check.reference_accuracy:.1f} % on test rows"
+    if reference and check.baseline_accuracy is not None:
         baseline = f"{plain(check.baseline, 80)} {100 * check.baseline_accuracy:.1f} %"
-        beginning = f"Reference check: {accuracy}, {baseline}: "
+        beginning = f"Reference check: {reference}, {baseline}: "
         if check.undertrained:
             yield beginning, Strong("reference undertrained"), ", costs cannot be read"
         else:
             yield beginning, check.reading
     elif report.training is not None:
-        of_baseline = ""
-        if accuracy:
-            of_baseline = f" ({accuracy})"
-        yield f"Reference check: none, {plain(check.reason, 200)}{of_baseline}"
+        known = f" ({reference})" if reference else ""
+        yield f"Reference check: none, {plain(check.reason, 200)}{known}"
 
 
-def _rows(report: Report) -> Iterator[str]:
-    """Lines on what became of the rows that were read: used, left out, by group."""
+def _row_lines(report: Report) -> Iterator[str]:
+    """Lines on what became of the rows that were read.
+
+    In order: images, rows dropped, rows without prediction, missing values, rows without a group,
+    and how the others were split and used.
+    """
     data = report.data
     if images := data.images:
         shape = shape_text((images.height, images.width, images.channels))
@@ -146,14 +161,14 @@ def _rows(report: Report) -> Iterator[str]:
     dropped = [
         f"Rows dropped, {plain(why, 80)}: {_counts(n)}" for why, n in data.dropped_rows.items()
     ]
-    yield from _first(dropped)
-    lacking = {}  # grouping -> line on the rows that given predictions lack
+    yield from _shortened(dropped)
+    unpredicted = {}  # grouping -> line on the rows that given predictions lack
     for comparison in report.comparisons:
-        if comparison.overall.unpredicted != 0:
+        if comparison.overall.unpredicted != 0:  # None is a suppressed count, which is not 0
             rows = {g.group: g.unpredicted for g in comparison.by_group if g.unpredicted != 0}
             where = f"No prediction, by {plain(comparison.grouping)}: {_counts(rows)}"
-            lacking[comparison.grouping] = f"{where}; no gate about them passes"
-    yield from _first(list(lacking.values()))
+            unpredicted[comparison.grouping] = f"{where}; no gate about them passes"
+    yield from _shortened(list(unpredicted.values()))
     if data.missing:
         missing = [f"{plain(column)} ({_counts(n)})" for column, n in data.missing.items()]
         if len(missing) > _MOST_LISTED:
@@ -164,11 +179,11 @@ def _rows(report: Report) -> Iterator[str]:
             if group.is_missing:
                 kept = f"{count(group.rows)} rows; kept, never in a gap"
                 yield f"No group in {plain(grouping.name)}: {kept}"
-    yield from _split(data)
+    yield from _use_lines(data)
 
 
-def _split(data: DataFacts) -> Iterator[str]:
-    """Lines on the data: how rows were split, duplicate rows, inputs of the model."""
+def _use_lines(data: DataFacts) -> Iterator[str]:
+    """Lines on how the rows were used: the split, duplicate rows, inputs of the model."""
     if data.duplicate_rows is None:  # predictions were given, so there are no features
         yield f"Every one of {data.rows:,} rows is a test row of each model that predicts it"
         return
@@ -194,8 +209,8 @@ def _split(data: DataFacts) -> Iterator[str]:
     yield f"{inputs}; quantities fitted without privacy: {len(data.fitted):,}"
 
 
-def _first(items: list[str]) -> list[str]:
-    """The lines, or the first five of them and a line on how many more there are."""
+def _shortened(items: list[str]) -> list[str]:
+    """The lines; of more than fifty the first fifty and a line on how many more there are."""
     if len(items) <= _MOST_LISTED:
         return items
     more = f"{len(items) - _MOST_LISTED} more like this one are in report.json"

@@ -83,45 +83,65 @@ def _largest_gaps(report: Report, metrics: list[str]) -> Table:
 
 
 def within(report: Report) -> Section | None:
-    """The section on metrics of arms and their references; None where nothing is compared."""
+    """The section on metrics of arms and their references; None where nothing is compared.
+
+    Metrics without and with privacy, impact ratios, and gaps within a model that privacy changes.
+    """
     if not report.costs:
         return None
-    known: set[str] = set()  # of more than two classes most are rates of one class, which gaps tell
+    blocks: list[Block] = [Text(("Without privacy → with it, on test rows. ", *_selected(report)))]
+    blocks += _before_and_after(report)
+    blocks += _impact_ratios(report)
+    blocks += _changed_gaps(report)
+    return Section("within", "Within each model", tuple(blocks))
+
+
+def _before_and_after(report: Report) -> list[Block]:
+    """The table of each group's metrics under the reference, then under the arm; [] of none.
+
+    Accuracy and loss are left out, which the summary tells. So are rates of single classes, as
+    ``tpr[2]``, which are no metric of the registry by that name: their gaps stand elsewhere.
+    """
+    known: set[str] = set()
     for _, group in every_group(report.costs):
         known |= {name for name, number in group.estimates.items() if number.value is not None}
     metrics = []
     for spec in within_model():
         if spec.name in known and spec.name not in ("accuracy", "loss"):
             metrics.append(spec.name)
+    if not metrics:
+        return []
     rows: list[tuple[Cell, ...]] = []
     for comparison, group in every_group(report.costs):
-        if group.estimates:
+        if group.estimates:  # a suppressed group has none
             name = report.name_of(comparison.grouping, group.group)
             rows.append((versus(comparison), name, *(change_text(group, m) for m in metrics)))
     titles = [f"#{METRICS[name].title}" for name in metrics]
-    blocks: list[Block] = [Text(("Without privacy → with it, on test rows. ", *_selected(report)))]
-    if metrics:
-        blocks.append(table(("method", "group", *titles), rows, most=14))
-    blocks += _impact_ratios(report)
-    if report.changed:
-        classes = [c.name for c in report.data.label.classes]
-        changes: list[tuple[Cell, ...]] = []
-        for gap in report.changed:
-            metric = plain(metric_text(gap.metric, classes))
-            names = [report.name_of(gap.grouping, name) for name in (gap.a, gap.b)]
-            changes.append((plain(gap.arm), metric, " less ".join(names), Quantity(gap.change)))
-        blocks += [
-            Text("Gaps within a model that privacy is detected to change:"),
-            table(("method", "metric", "between", "#change of the gap"), changes, most=8),
-        ]
-    return Section("within", "Within each model", tuple(blocks))
+    return [table(("method", "group", *titles), rows, most=14)]
+
+
+def _changed_gaps(report: Report) -> list[Block]:
+    """The table of the gaps within a model that privacy is detected to change; [] of none."""
+    if not report.changed:
+        return []
+    classes = [label_class.name for label_class in report.data.label.classes]
+    rows: list[tuple[Cell, ...]] = []
+    for gap in report.changed:
+        metric = plain(metric_text(gap.metric, classes))
+        names = [report.name_of(gap.grouping, name) for name in (gap.a, gap.b)]
+        rows.append((plain(gap.arm), metric, " less ".join(names), Quantity(gap.change)))
+    return [
+        Text("Gaps within a model that privacy is detected to change:"),
+        table(("method", "metric", "between", "#change of the gap"), rows, most=8),
+    ]
 
 
 def _impact_ratios(report: Report) -> list[Block]:
-    """The table of impact ratios with their intervals, before and after; nothing where unknown."""
+    """The table of impact ratios with their intervals, before and after; [] where unknown."""
     rows: list[tuple[Cell, ...]] = []
     for comparison, group in every_group(report.costs):
         before, after = (group.estimates.get(name) for name in (BEFORE, RATIO))
+        # Exact and equal: the most selected group, to which others are compared, has 1 in both.
         if after is None or after.value is None or (after.is_exact and before == after):
             continue
         name = report.name_of(comparison.grouping, group.group)

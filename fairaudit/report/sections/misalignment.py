@@ -51,8 +51,8 @@ def section(report: Report) -> Section | None:
 
     A method whose steps were not read stands there with the reason.
     """
-    read = [one for one in report.diagnostics.steps if not one.reason]
-    not_read = [one for one in report.diagnostics.steps if one.reason]
+    read = [readings for readings in report.diagnostics.steps if not readings.reason]
+    not_read = [readings for readings in report.diagnostics.steps if readings.reason]
     if not read and not not_read:
         return None
     blocks: list[Block] = []
@@ -70,10 +70,10 @@ def section(report: Report) -> Section | None:
 
 
 def _tables(report: Report, read: list[StepReadings]) -> Iterator[Block]:
-    """How the steps were read, then a table of all readings for each grouping."""
-    yield Text(_how(read))
+    """How the steps were read; for each grouping a table of angles, then one of loss terms."""
+    yield Text(_how_read(read))
     specs = list(of_steps())
-    terms = [spec for spec in specs if spec.unit == "nats a step"]
+    terms = [spec for spec in specs if spec.unit == "nats a step"]  # direction, magnitude, noise
     yield from _by_grouping(report, read, [spec for spec in specs if spec not in terms])
     yield Text(_ALL_ROWS)
     yield Text(_COLUMNS)
@@ -83,9 +83,10 @@ def _tables(report: Report, read: list[StepReadings]) -> Iterator[Block]:
 def _by_grouping(
     report: Report, read: list[StepReadings], specs: list[MetricSpec]
 ) -> Iterator[Block]:
-    """A table of some readings for each grouping."""
+    """A table of the readings ``specs`` for each grouping, of the arms whose steps were read."""
     for grouping in report.data.groupings:
-        arms = [one.arm for one in read if one.grouping == grouping.name]
+        arms = [readings.arm for readings in read if readings.grouping == grouping.name]
+        # Readings are of the arm alone: of several references the first will do.
         compared: dict[str, Comparison] = {}
         for comparison in report.costs:
             if comparison.grouping == grouping.name and comparison.arm in arms:
@@ -95,7 +96,10 @@ def _by_grouping(
 
 
 def _table(report: Report, compared: list[Comparison], specs: list[MetricSpec]) -> Table:
-    """Some readings of each method's groups by one grouping, and of all training rows."""
+    """The readings ``specs`` of each method's groups by one grouping, and of all training rows.
+
+    The note of a row says why a reading has no value.
+    """
     rows: list[tuple[Cell, ...]] = []
     for comparison in compared:
         for group in (*comparison.by_group, comparison.overall):
@@ -113,19 +117,25 @@ def _table(report: Report, compared: list[Comparison], specs: list[MetricSpec]) 
     return table(("method", "group", *titles, "note"), rows, most=24)
 
 
-def _how(read: list[StepReadings]) -> str:
-    """From what the numbers were read, in a sentence."""
-    one = read[0]
-    rows = f"{count(round(one.rows or 0))} of {count(round(one.train_rows or 0))} training rows"
-    if one.is_sample:
+def _how_read(read: list[StepReadings]) -> str:
+    """From what the numbers were read, in a sentence: steps, seeds, rows and batches.
+
+    These are those of the first arm, which stand for all of them.
+    """
+    first = read[0]
+    rows = f"{count(round(first.rows or 0))} of {count(round(first.train_rows or 0))} training rows"
+    if first.is_sample:
         rows = f"a stratified sample of {rows}"
     text = (
-        f"Read at {len(one.steps)} of {one.total_steps:,} steps of {one.seeds} seeds, from "
-        f"{rows} and {one.batches} batches a step"
+        f"Read at {len(first.steps)} of {first.total_steps:,} steps of {first.seeds} seeds, from "
+        f"{rows} and {first.batches} batches a step"
     )
-    if one.term_steps and len(one.term_steps) < len(one.steps):
-        text += f"; direction, magnitude and noise at {len(one.term_steps)} of these steps"
-    undefined = sum(group.undefined for each in read for group in each.groups if group.group)
+    if first.term_steps and len(first.term_steps) < len(first.steps):
+        text += f"; direction, magnitude and noise at {len(first.term_steps)} of these steps"
+    # Of groups alone: the last of ``groups``, "", is all rows.
+    undefined = sum(
+        group.undefined for readings in read for group in readings.groups if group.group
+    )
     if undefined:
         text += (
             f"; {undefined:,} angles are left out because the group's gradient was no different "
@@ -135,17 +145,20 @@ def _how(read: list[StepReadings]) -> str:
 
 
 def _not_read(report: Report, not_read: list[StepReadings]) -> Iterator[Block]:
-    """Methods without such readings with the reason, then their own readings."""
-    arms: dict[str, list[str]] = {}
-    named: dict[str, set[str]] = {}
-    for one in not_read:
-        keys = arms.setdefault(one.reason, [])
-        if one.arm not in keys:
-            keys.append(one.arm)
-        named.setdefault(one.arm, set()).update(one.method_readings)
-    for reason, keys in arms.items():
+    """Methods whose steps were not read, with the reason; then what says instead why groups pay.
+
+    ``not_read`` has an entry for each arm and grouping.
+    """
+    arms_of: dict[str, list[str]] = {}  # reason -> keys of the arms, each once
+    own_readings: set[tuple[str, str]] = set()  # (arm, name of a reading of its method)
+    for entry in not_read:
+        keys = arms_of.setdefault(entry.reason, [])
+        if entry.arm not in keys:
+            keys.append(entry.arm)
+        own_readings |= {(entry.arm, name) for name in entry.method_readings}
+    for reason, keys in arms_of.items():
         yield Text(f"{plain(', '.join(keys), 600)}: none, for {plain(reason, 300)}.")
-    own = readings_table(report, lambda arm, name: name in named.get(arm, ()))
-    if own is not None:
+    own_table = readings_table(report, lambda arm, name: (arm, name) in own_readings)
+    if own_table is not None:
         yield Text("Why groups pay under these methods, in the methods' own readings:")
-        yield own
+        yield own_table

@@ -10,21 +10,19 @@ from fairaudit.methods.catalog import find
 from fairaudit.report.document import Listing, Section, Strong, Text, Words, bullets
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
+from fairaudit.report.types.facts import DataFacts
 from fairaudit.report.words import TERMS
 
-_MOST_NAMES, _MOST_NUMBERS = 12, 6
+_MOST_NAMES, _MOST_NUMBERS = 12, 6  # columns of few values, and of numbers, that are named
 
 
 def warnings(report: Report) -> Section | None:
     """The section on what may bias the audit, or must be known to read it."""
-    by_code: dict[tuple[str, str], list[str]] = {}  # messages by level and code
+    by_code: dict[tuple[str, str], list[str]] = {}  # (level, code) -> its messages
     for warning in report.warnings:
-        fix = ""
-        if warning.fix:
-            fix = f" ({plain(warning.fix, 200)})"
-        by_code.setdefault((warning.level, warning.code), []).append(
-            f"{plain(warning.message, 600)}{fix}"
-        )
+        fix = f" ({plain(warning.fix, 200)})" if warning.fix else ""
+        message = f"{plain(warning.message, 600)}{fix}"
+        by_code.setdefault((warning.level, warning.code), []).append(message)
     items = [
         f"{level} {plain(code)}: {' – '.join(messages)}"
         for (level, code), messages in by_code.items()
@@ -33,7 +31,10 @@ def warnings(report: Report) -> Section | None:
 
 
 def limitations(report: Report) -> Section | None:
-    """The section of every limitation that applies to this report."""
+    """The section of every limitation that applies to this report.
+
+    That of fixed seeds ends with the command that trains a model for release.
+    """
     items = []
     for limitation in report.limitations:
         text = plain(limitation.text, 800)
@@ -55,25 +56,21 @@ def not_looked_at(report: Report) -> Section | None:
         if len(data.could_be_groups) > _MOST_NAMES:
             names += f" and {len(data.could_be_groups) - _MOST_NAMES} more"
         items.append(f"Groups by columns of few values: {names} (--group COLUMN).")
-    compared = {grouping.name for grouping in data.groupings}
-    numbers = [n for n in data.features if n not in {*data.categorical, *data.could_be_groups}]
-    shown = [plain(name) for name in numbers if name not in compared]
-    if shown and data.images is None:
-        names = arms_text(shown[:_MOST_NUMBERS])
-        if len(shown) > _MOST_NUMBERS:
-            names = f"{', '.join(shown[:_MOST_NUMBERS])} and {len(shown) - _MOST_NUMBERS} more"
+    numbers = _ungrouped_numbers(data)
+    if numbers:
+        names = arms_text(numbers[:_MOST_NUMBERS])
+        if len(numbers) > _MOST_NUMBERS:
+            names = f"{', '.join(numbers[:_MOST_NUMBERS])} and {len(numbers) - _MOST_NUMBERS} more"
         items.append(
             f"Groups by numbers, as by age: {names} (--group COLUMN --bin COLUMN=18,30,60)."
         )
-    is_crossed = "intersect" in report.config and bool(report.config["intersect"].value)
-    if len(data.groupings) > 1 and not is_crossed:
+    if len(data.groupings) > 1 and not _is_set(report, "intersect"):
         names = " and ".join(plain(grouping.name) for grouping in data.groupings)
         items.append(f"People by {names} together, as the women of one race (--intersect).")
-    by_class = "group_by_label" in report.config and bool(report.config["group_by_label"].value)
-    if len(data.label.classes) > 2 and not by_class:
+    if len(data.label.classes) > 2 and not _is_set(report, "group_by_label"):
         items.append("The classes as groups (--group-by-label).")
     small = []
-    for comparison in report.comparisons[:1]:
+    for comparison in report.comparisons[:1]:  # any: group sizes are alike in all of them
         small = [plain(group.group) for group in comparison.by_group if comparison.note_on(group)]
     if small:
         items.append(f"Groups of too few rows, which are shown and not judged: {arms_text(small)}.")
@@ -82,6 +79,20 @@ def not_looked_at(report: Report) -> Section | None:
         "training and test rows, and in the intervals."
     )
     return Section("not-looked-at", "What was not looked at", bullets(items))
+
+
+def _ungrouped_numbers(data: DataFacts) -> list[str]:
+    """Names of the numeric features by which people were not compared; [] of images."""
+    if data.images is not None:
+        return []
+    grouped = {grouping.name for grouping in data.groupings}
+    not_listed = {*data.categorical, *data.could_be_groups, *grouped}
+    return [plain(name) for name in data.features if name not in not_listed]
+
+
+def _is_set(report: Report, option: str) -> bool:
+    """Whether an option is on; a report of given predictions does not have all of them."""
+    return option in report.config and bool(report.config[option].value)
 
 
 def reproduce(report: Report) -> Section | None:

@@ -51,7 +51,7 @@ def document(report: Report) -> Document:
 
     A section that is None is left out.
     """
-    before: dict[str, list[Section]] = {place: [] for place in ORDER}
+    before: dict[str, list[Section]] = {place: [] for place in ORDER}  # sections of studies
     for study in report.studies.values():
         for place, section in study.sections(report).items():
             before[place].append(section)

@@ -17,6 +17,7 @@ from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import NOTHING, Comparison
 
 _MOST_ROWS = 6
+# The intro of the section, by whether the length of the steps is a part of its own.
 SUM = "Trained again without noise; the parts sum to the cost."
 SUM_OF_STEPS = (
     "Trained again without noise, and with plain steps of the same length; the parts sum to the "
@@ -43,26 +44,31 @@ def section(report: Report) -> Section | None:
 
 
 def _measures(report: Report, comparison: Comparison) -> list[str]:
-    """The costs whose gap is shown in parts: of every group, then of those with a finding on a gap.
+    """The costs whose gap is shown in parts: those of accuracy and loss, then some costs in rates.
 
-    The first are those of accuracy and loss, the others costs in rates.
+    These are the ones that a finding of this comparison says that two groups differ in.
     """
-    of_all = list(costs_of_constant())
-    named = []
+    always = list(costs_of_constant())
+    in_findings = []
     for finding in report.findings:
         place = finding.arm, finding.reference, finding.grouping
         is_here = place == (comparison.arm, comparison.reference, comparison.grouping)
         if is_here and finding.question == "pays" and finding.groups:
-            named.append(finding.measure)
-    return [*of_all, *(measure for measure in named if measure not in of_all)]
+            in_findings.append(finding.measure)
+    return [*always, *(measure for measure in in_findings if measure not in always)]
 
 
 def _rows(report: Report, comparison: Comparison, names: PartNames) -> Iterator[tuple[Cell, ...]]:
-    """Parts of each measure's largest gap, then of every group's costs."""
+    """The rows of a comparison: parts of each measure's gap, then of every group's costs.
+
+    The gap is the detected one that sentences explain, else the main gap.
+    """
     arm, grouping = plain(comparison.arm), comparison.grouping
     for measure in _measures(report, comparison):
-        gap = detected_gap(comparison, measure) or main_gap(comparison, measure)
-        if gap is not None and gap.a and gap.b:
+        gap = detected_gap(comparison, measure)
+        if gap is None:
+            gap = main_gap(comparison, measure)
+        if gap is not None and gap.a and gap.b:  # the largest gap of one group names none
             split = split_gap(comparison, measure, gap)
             if split is not None:
                 a, b = (report.name_of(grouping, name) for name in (split.a, split.b))
@@ -78,14 +84,14 @@ def _rows(report: Report, comparison: Comparison, names: PartNames) -> Iterator[
 def _cells(report: Report, split: SplitCost, names: PartNames) -> tuple[Cell, ...]:
     """The cells of one cost or gap: what it is, with its unit; then its parts.
 
-    One part is neither step nor noise. Where it includes the step, or there are no steps, the cell
-    of the step is a dash.
+    Whatever is neither step nor noise stands in one column. Where it includes the step, or there
+    are no steps, the cell of the step is a dash.
     """
     scale = scale_of(split.metric)
-    numbers = dict.fromkeys(names.listed, NOTHING)
+    by_column = dict.fromkeys(names.listed, NOTHING)  # in the order of the columns
     for part in split.parts:
-        place = part.name if part.name in (STEP, NOISE) else names.other
-        numbers[place] = part.number
-    cells = [Quantity(number, scale, UNKNOWN) for number in numbers.values()]
+        column = part.name if part.name in (STEP, NOISE) else names.other
+        by_column[column] = part.number
+    cells = [Quantity(number, scale, UNKNOWN) for number in by_column.values()]
     words = measure_text(split.metric, report.data.label)
     return (f"{plain(words)} ({spec_of(split.metric).counted})", *cells)

@@ -13,10 +13,10 @@ def section(report: Report) -> Section | None:
 
     Those that say why groups pay under a method without clipping stand beside misalignment.
     """
-    elsewhere = {
-        (one.arm, name) for one in report.diagnostics.steps for name in one.method_readings
+    in_misalignment = {
+        (entry.arm, name) for entry in report.diagnostics.steps for name in entry.method_readings
     }
-    readings = readings_table(report, lambda arm, name: (arm, name) not in elsewhere)
+    readings = readings_table(report, lambda arm, name: (arm, name) not in in_misalignment)
     if readings is None:
         return None
     blocks: tuple[Block, ...] = (

@@ -25,6 +25,7 @@ from fairaudit.report.types.decomposition import (
 )
 from fairaudit.results.estimates import NOTHING
 
+# Key of ``GroupCauses.statistics`` -> title of its column; # marks a column of numbers.
 _STATISTICS = {
     "angle_turned": "#gradient angle (degrees)",
     "clipped_share": "#clipped (share)",
@@ -78,7 +79,8 @@ def _parts(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
         for group in of_arm.groups:
             parts = [*STEP_PARTS, *(part for part in _SECOND_SPLIT if part in group.parts)]
             cells = [Quantity(group.parts[part], THOUSANDTHS) for part in parts]
-            cells += [Quantity(NOTHING, THOUSANDTHS)] * (5 - len(cells))
+            n_lacking = len(STEP_PARTS) + len(_SECOND_SPLIT) - len(cells)
+            cells += [Quantity(NOTHING, THOUSANDTHS)] * n_lacking
             rows.append((plain(arm), plain(group.group), *cells))
     if rows:
         yield Text(
@@ -113,18 +115,19 @@ def _statistics(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
 def _correlations(report: Report, causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
     """A table of rank correlations over records, a column for each pair; nothing without any."""
     grouping = report.data.groupings[0].name
-    pairs: dict[tuple[str, str], None] = {}
-    by_reading: dict[tuple[str, str], dict[tuple[str, str], RankCorrelation]] = {}
+    pairs: dict[tuple[str, str], None] = {}  # of readings, in the order of the columns
+    # (arm, group), a row -> pair of readings, a column -> their correlation.
+    correlations: dict[tuple[str, str], dict[tuple[str, str], RankCorrelation]] = {}
     for arm, of_arm in causes.items():
         for one in of_arm.correlations:
             pairs[one.between] = None
-            by_reading.setdefault((arm, one.group), {})[one.between] = one
-    if not by_reading:
+            correlations.setdefault((arm, one.group), {})[one.between] = one
+    if not correlations:
         return
     rows: list[tuple[Cell, ...]] = []
-    for (arm, group), of_pairs in by_reading.items():
+    for (arm, group), by_pair in correlations.items():
         name = report.name_of(grouping, group) or "all rows"
-        numbers = [Quantity(of_pairs.get(pair), HUNDREDTHS, UNKNOWN) for pair in pairs]
+        numbers = [Quantity(by_pair.get(pair), HUNDREDTHS, UNKNOWN) for pair in pairs]
         rows.append((plain(arm), name, *numbers))
     yield Text(
         "Spearman's rank correlations over records, means over the checkpoints, with intervals by "
@@ -169,7 +172,7 @@ def _bounds(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
     bound was read.
     """
     rows: list[tuple[Cell, ...]] = []
-    failed: dict[str, dict[str, None]] = {}
+    failed: dict[str, dict[str, None]] = {}  # assumption that is not met -> arms, each once
     for arm, of_arm in causes.items():
         for bound in of_arm.bounds:
             shares = []

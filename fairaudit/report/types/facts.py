@@ -158,6 +158,9 @@ class Schedule(Part):
         Args:
             every: Every how many steps; None: eight spread from the first to the last, or all steps
                 where there are fewer.
+
+        Returns:
+            Numbers of steps from 0, rising.
         """
         if every is not None:
             return tuple(range(0, self.steps, every))
