@@ -9,7 +9,7 @@ from fairaudit.report.measures import COST, cost_title, scale_of, shown_costs
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import POINTS, versus
 from fairaudit.report.panels import MOST_SERIES, Bar, Chart, Panel, labels
-from fairaudit.report.parts import names_of_parts, split_cost
+from fairaudit.report.parts import PartNames, names_of_parts, split_cost
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.results.estimates import NOTHING, Comparison, GroupMeasure, Interval, interval_of
 
@@ -77,7 +77,7 @@ def cost_chart(report: Report) -> Chart | None:
 def parts_chart(report: Report) -> Chart | None:
     """What step, clipping and noise add to each group's cost; None where no cost was split.
 
-    A panel for each method, grouping and cost.
+    A panel for each method, grouping and cost; in it a row for each group, a series for each part.
     """
     names = names_of_parts(report)
     if names is None:
@@ -85,14 +85,7 @@ def parts_chart(report: Report) -> Chart | None:
     panels = []
     for comparison in report.costs:
         for metric in costs_of_constant():
-            bars = []
-            for group in (*comparison.by_group, comparison.overall):
-                split = split_cost(comparison, group, metric)
-                name = group_text(comparison.grouping, group.group) or "all rows"
-                for part in split.parts if split is not None else ():
-                    series = part.name if part.name in (STEP, NOISE) else names.other
-                    if part.number.value is not None:
-                        bars.append(Bar(name, series, part.number.scaled(scale_of(metric).factor)))
+            bars = _part_bars(comparison, metric, names)
             if bars:
                 where = versus(comparison)
                 if len(report.data.groupings) > 1:
@@ -109,6 +102,20 @@ def parts_chart(report: Report) -> Chart | None:
         series=names.listed,
         panels=tuple(panels),
     )
+
+
+def _part_bars(comparison: Comparison, metric: str, names: PartNames) -> list[Bar]:
+    """The parts of a cost of every group and of all rows; [] where it was not split."""
+    bars = []
+    for group in (*comparison.by_group, comparison.overall):
+        split = split_cost(comparison, group, metric)
+        row = group_text(comparison.grouping, group.group) or "all rows"
+        for part in split.parts if split is not None else ():
+            # What is neither step nor noise is one series, whatever each method calls it.
+            series = part.name if part.name in (STEP, NOISE) else names.other
+            if part.number.value is not None:
+                bars.append(Bar(row, series, part.number.scaled(scale_of(metric).factor)))
+    return bars
 
 
 def sweep_chart(report: Report) -> Chart | None:

@@ -61,7 +61,7 @@ Cell: TypeAlias = Words | Quantity | int | float | None
 def bare(value: float | None, scale: Scale = OWN_UNIT) -> Quantity:
     """A cell with a number that has no interval; it is written as a dash where it is None."""
     number = Interval(value=value, low=None, high=None)
-    # Not spoken: that there is no interval is not said.
+    # Not spoken: on a spoken scale ``(no interval)`` would stand behind it.
     return Quantity(number, scale._replace(is_spoken=False), UNKNOWN)
 
 

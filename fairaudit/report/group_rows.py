@@ -136,7 +136,7 @@ def _group_row(
             cells.append(TableCell(NOTHING))
             continue
         estimate = group.estimates.get(metric)
-        reading: Reading = "" if group.group else _reading_of_all(comparison, metric)
+        reading: Reading = "" if group.group else _overall_reading(comparison, metric)
         reason = group.reason if estimate is None else _why_incomplete(estimate)
         bound = _bound_on(report, comparison, metric, "group", set(names))
         cells.append(TableCell(interval_of(estimate), reading, reason, (), bound))
@@ -150,7 +150,7 @@ def _group_row(
     )
 
 
-def _reading_of_all(comparison: Comparison, metric: str) -> Reading:
+def _overall_reading(comparison: Comparison, metric: str) -> Reading:
     """What the test of a cost over all rows says; "" of a gain, and where no test was made.
 
     ``not certain``: Its own interval lies above zero, while the test, which allows for all

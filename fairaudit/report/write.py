@@ -159,7 +159,7 @@ def report_paths(out: Path, formats: Sequence[str]) -> list[Path]:
 
 
 def _files(report: Report, formats: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Every file but the JSON: its path below the output directory, and its content."""
+    """Every file but the JSON, in any order: its path below the output directory, and content."""
     pictures = [name for name in PICTURES if name in formats]
     for name in set(formats) & set(RENDERINGS):
         text = RENDERINGS[name].render(report)

@@ -22,7 +22,7 @@ class Explained:
         self._unexplained = dict(terms)  # a term is taken out where it is explained
 
     def __call__(self, text: str) -> Markup:
-        """One line of text as HTML."""
+        """One line of text as HTML, its terms explained that were not explained before."""
         rest, written = visible(text), Markup("")
         while (found := self._first_term(rest)) is not None:
             term, match = found

@@ -83,13 +83,14 @@ def _case(suite: Element, gate: GateRecord, element_of: Mapping[str, str]) -> st
 
 
 def described(target: GateTarget, unit: str) -> str:
-    """A number that a rule was held against: its arm, group and reference, then the number.
+    """A number that a rule was held against, as ``dpsgd · sex = F against sgd: 2.9 [1.2, 4.6]``.
 
-    ``unit``: Of the rule's numbers; a fraction is written in points.
+    Args:
+        target: The number, with its arm, groups and reference; what is "" is left out.
+        unit: Of the rule's numbers; a fraction is written in points.
     """
     group = " = ".join(plain(name) for name in (target.grouping, target.group) if name)
-    against = ""
+    where = " · ".join(words for words in (plain(target.arm), group) if words)
     if target.reference:
-        against = f" against {plain(target.reference)}"
-    where = " · ".join(filter(None, (plain(target.arm), group)))
-    return f"{where}{against}: {written(target, gated(unit))}"
+        where += f" against {plain(target.reference)}"
+    return f"{where}: {written(target, gated(unit))}"

@@ -40,7 +40,7 @@ def section(report: Report) -> Section | None:
 
 
 def gap_table(report: Report, gaps: Iterable[tuple[Comparison, Gap, str]]) -> Table:
-    """A table of gaps: method, measure, groups, signed gap, what is detectable, what is read of it.
+    """A table of gaps: method, measure, groups, signed gap, smallest detectable gap, reading.
 
     Args:
         report: Holds the names of groups.
@@ -51,10 +51,10 @@ def gap_table(report: Report, gaps: Iterable[tuple[Comparison, Gap, str]]) -> Ta
 
 
 def _row(report: Report, comparison: Comparison, gap: Gap, title: str) -> tuple[Cell, ...]:
-    """A row of the table of gaps."""
+    """The cells of one gap, in the order of ``_HEAD``."""
     scale = scale_of(gap.metric)
     reading: str = gap.reading or UNKNOWN
-    if not gap.named:
+    if not gap.named:  # a pair that was named is in the order in which it was named
         gap = gap.larger_first
     size = Quantity(gap.signed, scale)
     if reading == "cannot tell":

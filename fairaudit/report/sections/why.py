@@ -94,7 +94,10 @@ def _parts(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
 
 
 def _statistics(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
-    """A table of what goes with the parts, means over the checkpoints; nothing without groups."""
+    """A table of each group's readings beside the parts, as gradient angle and Hessian trace.
+
+    They are means over the checkpoints; nothing where no group was read.
+    """
     rows: list[tuple[Cell, ...]] = []
     for arm, of_arm in causes.items():
         for group in of_arm.groups:
