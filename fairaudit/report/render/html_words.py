@@ -24,8 +24,8 @@ class Explained:
     def __call__(self, text: str) -> Markup:
         """One line of text as HTML, its terms explained that were not explained before."""
         rest, written = visible(text), Markup("")
-        while (found := self._first_term(rest)) is not None:
-            term, match = found
+        while (first := self._first_term(rest)) is not None:
+            term, match = first
             explanation = self._unexplained.pop(term)
             written += _unbroken(rest[: match.start()])
             written += Markup('<abbr title="{}">{}</abbr>').format(explanation, match[0])
@@ -44,7 +44,7 @@ class Explained:
             match = re.search(rf"(?<![\w-]){re.escape(term)}(?![\w-])", text, flags)
             if match is not None:
                 matches.append((term, match))
-        return min(matches, key=lambda found: (found[1].start(), -len(found[0])), default=None)
+        return min(matches, key=lambda pair: (pair[1].start(), -len(pair[0])), default=None)
 
 
 def _unbroken(text: str) -> Markup:

@@ -118,8 +118,8 @@ def _ranking(report: Report, tables: Sequence[GroupTable]) -> Table:
             outcome = outcomes.get(key)
             verdict.append("" if outcome is None else (Badge(outcome, outcome.upper()),))
         _, right = of_arm[0].rows[-1].accuracy  # the last row is that of all test rows
-        found: list[Cell] = [worst, _largest_gap(of_arm), percent(right)]
-        rows.append((paid, [plain(key), epsilon, *verdict, *found]))
+        results: list[Cell] = [worst, _largest_gap(of_arm), percent(right)]
+        rows.append((paid, [plain(key), epsilon, *verdict, *results]))
     rows.sort(key=lambda row: row[0])
     worst_title, gap_title = "worst group", "#largest gap"
     if tables and tables[0].columns:
