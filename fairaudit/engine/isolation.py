@@ -579,7 +579,10 @@ def _rrelu(
     training: bool = False,
     inplace: bool = False,
 ) -> Tensor:
-    """``F.rrelu`` of operations that vmap runs: a slope is drawn in training, else the mean one."""
+    """``F.rrelu``, a leaky ReLU of random slopes, made of operations that vmap runs.
+
+    Each number's slope is drawn from [lower, upper] in training; else it is the mean of the two.
+    """
     slope: float | Tensor = (lower + upper) / 2
     if training:
         # From the global generator, as the module itself would draw: the pass has seeded it.

@@ -131,7 +131,7 @@ class ImageLinear(Linear):
         return super().forward(x)
 
     def parts(self, out: Tensor) -> tuple[Tensor, ...]:
-        """A buffer for the weight's sum in the inputs' order, then views of ``out``.
+        """A buffer for the weight's sum in the inputs' order (H, W, C), then views of ``out``.
 
         The views are the bias's part, if there is a bias, and the weight's part, into which
         :meth:`write` rearranges the buffer.
@@ -141,7 +141,10 @@ class ImageLinear(Linear):
         return weight.new_zeros(weight.shape), *bias, stored
 
     def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
-        """Write or add the sum in the buffer, as a linear layer does, and copy it to the weight."""
+        """Write or add the weighted sum as a linear layer does, the weight's part in the buffer.
+
+        The buffer is then rearranged into the last of ``parts``, where the sum is to be.
+        """
         *sums, stored = parts
         super().write(tuple(sums), book, weights, add=add)
         stored.copy_(sums[0].view(stored.shape))

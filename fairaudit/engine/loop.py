@@ -122,6 +122,7 @@ class Asking(Generic[S]):
             group: [R, B], read for its shape.
             present: False for padding, [R, B]; None where nothing is padded.
         """
+        # None: Q may be any number of cells.
         query = numbers(rows, (*group.shape, None), like, f"the query {self.part.query_name!r}")
         if self.is_limited:
             query = limited_rows(query)

@@ -284,7 +284,10 @@ def explained(error: BaseException) -> TrainingError | None:
 
 
 def place_of(error: BaseException) -> str:
-    """Where in the user's code an error was raised, as " (nets.py, line 3)"; "" if nowhere."""
+    """The innermost line of the user's code on the way to an error, as " (nets.py, line 3)".
+
+    "" where only fairaudit and PyTorch are on the way.
+    """
     package = Path(__file__).parents[1]  # fairaudit itself
     libraries = (package, Path(torch.__file__).parent)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):

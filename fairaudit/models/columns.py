@@ -77,7 +77,7 @@ class ModelColumn:
     def values(self, x: Tensor) -> Tensor:
         """The numbers of a number or a list as the table holds them, up to rounding to float32.
 
-        A missing one is its stand-in.
+        Where one is missing it is the number that stood in for it when the input was made.
 
         Args:
             x: Inputs of the model, ``[n, d]``.

@@ -257,10 +257,9 @@ class BoundedInputs:
             groups: Their groups, [n]; read only where there are means.
         """
         width = features.shape[1]
-        constant = self.intercept != 0.0
-        out = features.new_full(
-            (len(features), width + constant), self.intercept, dtype=torch.float64
-        )
+        columns = width + 1 if self.intercept != 0.0 else width
+        # Filled with the constant, which stays in the last column.
+        out = features.new_full((len(features), columns), self.intercept, dtype=torch.float64)
         for start in range(0, len(features), _ROWS_AT_ONCE):
             piece = slice(start, start + _ROWS_AT_ONCE)
             out[piece, :width] = features[piece]
