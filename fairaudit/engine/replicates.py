@@ -398,7 +398,9 @@ class _ReplicateTape:
         """L2 norms of the per-sample gradients, [B], from the gradient at the logits [B, Y]."""
         norms = []
         for chunk in self.chunks:
-            chunk.delta = delta[chunk.rows].clone()  # autograd reads no tensor of inference mode
+            # Cloned, because autograd takes no tensor that was made in inference mode, as the
+            # loop makes them.
+            chunk.delta = delta[chunk.rows].clone()
             terms, chunk_norms = self._terms(chunk)
             norms.append(chunk_norms)
             if self._keeps(chunk):
@@ -409,7 +411,7 @@ class _ReplicateTape:
         """Add ``sum_i w_i g_i``, with weights [B], to ``targets``, one tensor per parameter."""
         for chunk in self.chunks:
             terms = self._terms(chunk)[0] if chunk.terms is None else chunk.terms
-            chunk_weights = weights[chunk.rows].clone()  # as of delta: none of inference mode
+            chunk_weights = weights[chunk.rows].clone()  # for the reason given in ``backward``
             for name, term in terms.items():
                 term.add_to(targets[name], chunk_weights)
 

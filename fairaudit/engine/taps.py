@@ -38,9 +38,10 @@ class Recording:
         self.shapes: dict[str, tuple[Shape, Shape]] = {}
 
     def fill(self, inputs: Sequence[Tensor]) -> None:
-        """Put the inputs of all records [n, ...] in place of those that vmap's one record left.
+        """Store the tapped layers' inputs of all records, [n, ...] each, as vmap returns them.
 
-        They are in the order of the calls, in which that record left its own.
+        They come in the order of ``inputs``. Its values until now are those of one record inside
+        vmap, which nothing outside can read.
         """
         self.inputs = dict(zip(self.inputs, inputs, strict=True))
 

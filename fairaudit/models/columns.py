@@ -65,7 +65,7 @@ class ModelColumn:
         own = x[..., self.inputs]
         no_level = len(self.levels)
         if no_level == 2 and own.shape[-1] == 1:
-            # One input for two levels: 0, 1, or 0.5 for neither, whatever noise is on them.
+            # One input for two levels: 0, 1, or 0.5 for neither. The limits lie halfway between.
             value = own[..., 0]
             codes = torch.where(value > 0.75, 1, no_level)
             return torch.where(value < 0.25, 0, codes)
