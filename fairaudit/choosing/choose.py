@@ -412,14 +412,16 @@ def _reproduce(resolved: ResolvedConfig, looks: Sequence[int]) -> str:
     It is an audit's, with another name and numbers of seeds: ``--seeds`` is that of the first look,
     where it was given; ``--seeds-max`` is left out where it is the default.
     """
-    seeds_are_given = resolved.origins["seeds"] != DEFAULT
-    config = resolved.config.model_copy(
-        update={"seeds": looks[0] if seeds_are_given else looks[-1]}
-    )
+    # Where no number of seeds was given, the audit's command leaves it out.
+    config = resolved.config.model_copy(update={"seeds": looks[0]})
     command = reproduce_command(replace(resolved, config=config))
-    is_own_most = looks[-1] != SEEDS_MAX
-    if resolved.origins["data"] == FRAME:
+    is_python = resolved.origins["data"] == FRAME
+    if is_python:
         command = command.replace("fairaudit.run_audit(", "fairaudit.choose_epsilon(", 1)
-        return f"{command[:-1]}, seeds_max={looks[-1]})" if is_own_most else command
-    command = command.replace("fairaudit run ", "fairaudit choose ", 1)
-    return f"{command} --seeds-max {looks[-1]}" if is_own_most else command
+    else:
+        command = command.replace("fairaudit run ", "fairaudit choose ", 1)
+    if looks[-1] == SEEDS_MAX:
+        return command
+    if is_python:  # one argument more, before the call's closing bracket
+        return f"{command[:-1]}, seeds_max={looks[-1]})"
+    return f"{command} --seeds-max {looks[-1]}"

@@ -27,9 +27,8 @@ def course_lines(pool: Candidates, cores: int) -> Iterator[str]:
     # The first look is at the largest epsilon of every method.
     largest = [arms[0].key for arms in pool.families.values()]
     first = narrowed(plan, dict.fromkeys(largest, pool.looks[0]))
-    least, most = (
-        duration_text(estimated_seconds(trainings, cores)) for trainings in (first, plan)
-    )
+    least = duration_text(estimated_seconds(first, cores))
+    most = duration_text(estimated_seconds(plan, cores))
     sizes = ", then ".join(map(str, pool.looks))
     yield (
         f"  looks   {sizes} seeds, each test at {100 * pool.course.level:.3g} % · first look "
