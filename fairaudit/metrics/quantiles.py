@@ -14,7 +14,7 @@ _QUADRATURE_STEP = 1 / 16
 _LARGEST_EXPONENT = 690.0  # exp overflows a little beyond (at 709)
 _NEGLIGIBLE_TERM = 1e-17  # relative to the sum so far: below the precision of a float
 _NEWTON_TOLERANCE = 1e-15  # relative: a step of Newton's method that is smaller ends it
-_NEWTON_STEPS = 100  # never reached: it takes about ten
+_NEWTON_STEPS = 100  # never reached: it takes about six
 
 
 def half_width(seed_variance: float, record_variance: float, seeds: int, pairs: float = 1) -> float:
