@@ -378,8 +378,7 @@ def attack_tables(
     rows = [np.flatnonzero(use) for use in usable]
     records = EvaluatedRecords.of(rows, groups, n_groups)
     of_arms = [
-        _scores_at_targets(Attack(score, private.member), rows, groups, n_groups)
-        for score in scores
+        _scores_at_targets(score, private.member, rows, groups, n_groups) for score in scores
     ]
     of_prefix = {"": of_arms[0]}
     if baseline is not None:
@@ -396,17 +395,17 @@ def attack_tables(
 
 
 def _scores_at_targets(
-    scored: Attack, rows: Sequence[Int64], groups: Int64, n_groups: int
+    score: Float64, member: Bools, rows: Sequence[Int64], groups: Int64, n_groups: int
 ) -> list[list[SeedScores]]:
     """Every metric at every target of one arm, by seed and metric.
 
     Args:
-        scored: Scores of all rows at each target in the place of log odds, with memberships.
+        score: Of every row at each target, ``[S, n]``.
+        member: Whether each target trained on each row, ``[S, n]``.
         rows: Numbers of the rows that have a score, of each seed.
         groups: Of the rows, ``[n]``.
         n_groups: K.
     """
-    score, member = scored.confidence, scored.member
     targets = [
         _Target(score[s, usable], member[s, usable], groups[usable], n_groups)
         for s, usable in enumerate(rows)
