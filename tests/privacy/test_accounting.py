@@ -165,9 +165,9 @@ def whole(rate, steps, sigma, interval):
     [
         (1000, 3, 0.6),
         (20, 1_001, 1.0),
-        (30, 300_000, 60.0),
-        (500, 300_001, 2.0),
-        (9, MOST_STEPS, 400.0),
+        pytest.param(30, 300_000, 60.0, marks=pytest.mark.slow),
+        pytest.param(500, 300_001, 2.0, marks=pytest.mark.slow),
+        pytest.param(9, MOST_STEPS, 400.0, marks=pytest.mark.slow),
     ],
 )
 def test_few_and_many_steps_are_never_below_the_library_and_hardly_above(rate, steps, sigma):
@@ -177,7 +177,7 @@ def test_few_and_many_steps_are_never_below_the_library_and_hardly_above(rate, s
     assert theirs * (1 - 1e-3) <= found <= theirs * 1.02
 
 
-@pytest.mark.parametrize("sigma", [300.0, 3000.0])
+@pytest.mark.parametrize("sigma", [300.0, pytest.param(3000.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("delta", [1e-5, SMALLEST_DELTA])
 @pytest.mark.parametrize("steps", [1_001, 2**18 + 1, MOST_STEPS, 8 * MOST_STEPS, 10**9])
 def test_many_steps_of_half_of_the_records_cost_as_a_quarter_of_full_ones(sigma, steps, delta):
