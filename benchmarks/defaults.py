@@ -337,8 +337,8 @@ def search(rows: Rows, method: str, fit: Sequence[Constants]) -> Iterator[dict[s
             jobs["rule", epsilon, number] = plan, Try(step, wide, start.noise)
     found: dict[tuple[Any, ...], Read] = {}
     for _, group in itertools.groupby(
-        sorted(jobs.items(), key=lambda job: job[1][0].schedule.epochs),
-        lambda job: job[1][0].schedule.epochs,
+        sorted(jobs.items(), key=lambda job: job[1][0].training.epochs),
+        lambda job: job[1][0].training.epochs,
     ):
         same = list(group)
         read = rows.train(method, [tried for _, (_, tried) in same], same[0][1][0])

@@ -35,10 +35,11 @@ import json
 import math
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -52,9 +53,11 @@ from fairaudit.analysis.measure import measured
 from fairaudit.analysis.misalignment import ArmSteps
 from fairaudit.audit import prepare
 from fairaudit.config.value_sources import resolve_config
-from fairaudit.diagnostics.misalignment import GroupMean, blocks_of, chance_in_square, turned_by
+from fairaudit.diagnostics.amount import Amount
+from fairaudit.diagnostics.checkpoints import BlockSums
+from fairaudit.diagnostics.misalignment import Cut, CutReader, angles, blocks_of
 from fairaudit.diagnostics.step_batches import StepBatches
-from fairaudit.diagnostics.step_terms import left_out
+from fairaudit.diagnostics.step_terms import StepProducts, Turns
 from fairaudit.execution import worker
 from fairaudit.metrics.intervals import contrast, estimate
 from fairaudit.results.steps import BATCHES, BLOCKS, TURNED, array_name
@@ -266,10 +269,8 @@ def read_step(everybody: Population, rows, trained, blocks, theta, rng):
         rng: Draws the batches.
 
     Returns:
-        Of each reading [1, K + 1, J] of the sample (all records are left out), and [K] of the
-        population.
+        Of each reading [1, K + 1, J] of the sample, and [K] of the population.
     """
-    every = everybody.gradients(rows, theta)
     size = 0.1 * len(rows)
     drawn = [trained[rng.random(len(rows)) < 0.1] for _ in range(BATCHES)]
     taken = [everybody.gradients(one, theta) for one in drawn]
@@ -277,39 +278,63 @@ def read_step(everybody: Population, rows, trained, blocks, theta, rng):
     batches = StepBatches(
         *(torch.from_numpy(np.stack(one))[None] for one in zip(*sums, strict=True))
     )
-    # E [rho g_B - gbar_B] over these batches: what turning is worth to a group, to first order.
-    turned = (batches.shrinkage[..., None] * batches.plain - batches.clipped).mean(1)
     groups = everybody.groups[rows]
-    found: dict[str, list] = {"misalignment": [], TURNED: []}
-    true: dict[str, list] = {name: [] for name in READ}
+    cut = Cut(torch.from_numpy(groups), torch.from_numpy(blocks), 3)
+    # All rows are read, so that nothing of a training is asked for but the seed of a sample.
+    everything = Amount((), (), rows=3 * len(rows))
+    reader = CutReader(cut, SimpleNamespace(seed=0), everything, 1)
+    every = everybody.gradients(rows, theta)
+    of_sample = [block_sums(every[groups == k], blocks[groups == k]) for k in range(3)]
+    of_all = []
     for k in range(3):
-        own, block = every[groups == k], blocks[groups == k]
-        counts = torch.from_numpy(np.bincount(block, minlength=BLOCKS)).double()
-        sums = np.stack([own[block == j].sum(0) for j in range(BLOCKS)])
-        squares = np.stack([(own[block == j] ** 2).sum() for j in range(BLOCKS)])
-        mean = left_out(torch.from_numpy(sums)[None], counts)
-        square = left_out(torch.from_numpy(squares)[None], counts)
-        of_sample = GroupMean(mean, chance_in_square(mean, square, counts), float(len(own)))
-        whole = everybody.gradients(np.flatnonzero(everybody.groups == k), theta).mean(0)
-        of_all = GroupMean(
-            torch.from_numpy(whole)[None, None].expand(1, BLOCKS + 1, -1),
-            torch.zeros(1, BLOCKS + 1).double(),
-            float(POPULATION),
-        )
-        for one, into in ((of_sample, found), (of_all, true)):
-            first = one.of(turned[:, None])[..., 0]
-            angle = turned_by(one, batches)["misalignment"]
-            if into is found:
-                found["misalignment"].append(angle)
-                found[TURNED].append(first)
-            else:
-                true["misalignment"].append(float(angle[0, 0]))
-                true["direction"].append(float(first[0, 0]))
-    arrays = {
-        name: torch.stack([*values, torch.full_like(values[0], math.nan)], 1)
-        for name, values in found.items()
-    }
-    return arrays, {name: np.array(values) for name, values in true.items()}
+        mean = everybody.gradients(np.flatnonzero(everybody.groups == k), theta).mean(0)
+        # Of records with equal gradients every block has the same mean, and chance adds nothing.
+        of_all.append(block_sums(np.tile(mean, (BLOCKS, 1)), np.arange(BLOCKS)))
+    found, true = (readings(reader, one, batches) for one in (of_sample, of_all))
+    arrays = {"misalignment": found["misalignment"], TURNED: found["direction"]}
+    return arrays, {name: value[0, :3, 0].numpy() for name, value in true.items()}
+
+
+def block_sums(gradients: NDArray[np.float64], blocks: NDArray[np.int64]) -> BlockSums:
+    """A group's sums by block, as the program reads them; those of clipped gradients are 0.
+
+    Args:
+        gradients: Of the group's records, [n, P].
+        blocks: Block of each record, [n].
+    """
+    members = (np.arange(BLOCKS)[:, None] == blocks).astype(float)  # [BLOCKS, n]
+    none = torch.zeros(1, BLOCKS).double()
+    return BlockSums(
+        gradients=torch.from_numpy(members @ gradients)[None],
+        counts=torch.from_numpy(members.sum(1)),
+        squares=torch.from_numpy(members @ (gradients**2).sum(1))[None],
+        norms=none,
+        ratios=none,
+        clipped=none,
+        processed=torch.zeros(1, gradients.shape[1]).double(),
+    )
+
+
+def readings(
+    reader: CutReader, of_groups: Sequence[BlockSums], batches: StepBatches
+) -> dict[str, torch.Tensor]:
+    """Degrees and direction of each group and, last, of all records, [1, K + 1, J] each.
+
+    Direction is <g_a, E (rho g_B - gbar_B)> over these batches: what turning is worth to a group,
+    to first order.
+
+    Args:
+        reader: Of the grouping.
+        of_groups: Sums of each group.
+        batches: Those of the step.
+    """
+    means = reader.means(of_groups)
+    plain, clipped = (means.products(vectors) for vectors in batches)
+    degrees = angles(means, (plain, clipped), batches.lengths)["misalignment"]
+    # No known expectations: the intervals are about the batches that were drawn.
+    products = StepProducts(plain, clipped, batches.shrinkage, None)
+    unclipped = torch.ones(1).double()
+    return {"misalignment": degrees, "direction": Turns.of(products, unclipped).direction}
 
 
 # Differences of about ten degrees: the bound, and how much longer one group's inputs are.

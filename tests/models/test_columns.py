@@ -90,6 +90,25 @@ def test_a_column_that_is_only_named_like_a_list_is_a_number():
     assert {name: one.kind for name, one in told.items()} == {"b[1]": "number", "a[0]": "number"}
 
 
+@pytest.mark.parametrize(
+    "names", [["a[0]", "a[1]", "a"], ["a", "a[0]", "a[1]"], ["a[00]", "a[0]"]], ids=str
+)
+def test_no_column_takes_the_name_of_a_list_or_of_another_column(names):
+    from fairaudit.config.declared import DeclaredNumber
+    from fairaudit.data.inputs.column import declared_column
+
+    number = DeclaredNumber(kind="number", range=(0, 10))
+    told = model_columns([declared_column(name, number) for name in names])
+    x = torch.arange(float(len(names))).unsqueeze(0)
+    # Each column has its own input, of which only its own number is left.
+    found = {name: column.values(x).tolist() for name, column in told.items()}
+    alone = {}
+    for place, name in enumerate(names):
+        column = model_columns([declared_column(name, number)])[name]
+        alone[name] = column.values(x[:, place : place + 1]).tolist()
+    assert found == alone
+
+
 @pytest.mark.parametrize("name", ["tokens", "categories", "embedding", "by_name", "two_only"])
 def test_a_factory_is_told_where_it_asks(encoded, name):
     width = encoded.train.shape[1]

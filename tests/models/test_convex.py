@@ -46,6 +46,14 @@ def test_an_unreached_minimiser_is_an_error_and_not_a_result(monkeypatch):
         minimise(LogisticProblems(x, targets, 1e-3))
 
 
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_a_gradient_that_is_not_finite_is_an_error_and_not_a_minimum(value):
+    x, targets = records()
+    x[3, 1] = value
+    with pytest.raises(TrainingError):
+        minimise(LogisticProblems(x, targets, 1e-3))
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_problems_together_equal_each_alone(classes):
     x, targets = records(classes=classes, replicates=5)
