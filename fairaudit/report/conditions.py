@@ -3,8 +3,8 @@
 A finding is a message of ``report/messages``, whose class has the sentence. An arm is one trained
 configuration, a comparison is one arm against its reference, cut by one grouping. A number is
 detected if a test finds it beside everything that is judged of its arm;
-``comparison.paid`` names the costs over all rows that are detected. A measure is a cost, or of
-several classes the cost for one of them, as ``tpr_cost[2]``.
+``comparison.paid`` names the costs over all rows that are detected. A measure is a cost; a cost in
+a rate of one class may be there for each class, as ``tpr_cost[2]`` for the class of index 2.
 
 Source: docs/methods.md 6.5 (what counts as detected), 7.2 (health).
 """
@@ -71,8 +71,9 @@ RULE_CODES = ("rule_failed", "rule_open", "rule_met")
 def with_findings(report: Report) -> Report:
     """The report with its findings, which follow from everything else in it.
 
-    They stand in this order: rules, health, then by arm lost classes, gaps, parts; controls; the
-    ablation; those of studies.
+    They stand in this order: rules, health, models that give a group one answer, lost classes; then
+    for each arm and grouping gaps and costs, impact ratios, parts of a cost, turned steps; then
+    controls, the ablation, studies.
     """
     findings_so_far: list[FindingMessage] = list(_health_findings(report))
     findings_so_far += _constant_findings(report)
@@ -98,7 +99,8 @@ def arms_with_harm(report: Report) -> set[str]:
     """
     codes = codes_of_harm()
     arms = {finding.arm for finding in report.findings if finding.code in codes}
-    # ``cost_names`` are the costs that twins split; ``paid`` may name ``disagreement_cost``, too.
+    # Twins split the costs of ``cost_names``. ``paid`` may also name ``disagreement_cost``, which
+    # they do not split.
     paying = {one.arm for one in report.costs if set(one.paid) & set(cost_names(one))}
     return arms | paying
 
@@ -106,7 +108,7 @@ def arms_with_harm(report: Report) -> set[str]:
 def with_rules(report: Report) -> Report:
     """The report with findings on its gates put first, in place of any that it had on them.
 
-    The other findings stay as they are: a stored report may be judged by new rules.
+    The other findings stay as they are, so that a stored report can be judged by new rules.
     """
     of_rules = [stored(finding) for finding in _rule_findings(report)]
     others = [finding for finding in report.findings if finding.code not in RULE_CODES]
@@ -116,10 +118,10 @@ def with_rules(report: Report) -> Report:
 def usable_arms(report: Report) -> Iterator[tuple[ArmFacts, Comparison]]:
     """The arms whose model somebody might use, each with its comparison by every grouping.
 
-    Left out are references, controls (``source``: they copy another arm) and arms compared with a
-    private arm, which check the audit. Of the rest only arms with an epsilon, or that train by code
-    of the user's own, are given; where there is none of these, all. A comparison without gaps is
-    left out.
+    Left out are references, controls (arms with a ``source``, the arm that they copy) and arms
+    whose reference is a private arm, which check the audit. If some of the others have an epsilon
+    or are trained by code of the user's own, only these are given; else all of them. A comparison
+    without a gap in accuracy cost is left out.
     """
     compared = {arm.key for arm in report.arms if arm.reference is not None}
     usable, private = [], []
@@ -137,9 +139,9 @@ def usable_arms(report: Report) -> Iterator[tuple[ArmFacts, Comparison]]:
 
 
 def _rule_findings(report: Report) -> Iterator[FindingMessage]:
-    """For each arm what each rule says of it, with its worst number; those that fail come first.
+    """For each arm a finding for each rule about it; the rules that fail come first.
 
-    Nothing of an arm that no rule is about.
+    Of the numbers of the arm that a rule judges, the finding has the one with the worst outcome.
     """
     for arm in report.arms:
         by_severity: list[tuple[int, FindingMessage]] = []
@@ -147,12 +149,12 @@ def _rule_findings(report: Report) -> Iterator[FindingMessage]:
             targets = [target for target in gate.targets if target.arm == arm.key]
             if targets:
                 worst = max(targets, key=lambda target: severity(target.outcome))
+                # A rule may name one of many groups: then it has one target.
                 is_one_of_many = len(targets) > 1 or _number_of_groups(report, worst.grouping) > 2
                 finding = _rule_finding(report, arm, gate, worst, is_one_of_many=is_one_of_many)
                 by_severity.append((severity(worst.outcome), finding))
-        by_severity.sort(
-            key=lambda place: -place[0]
-        )  # stable: equally bad ones in the rules' order
+        # The sort is stable: equally bad outcomes stay in the order of the rules.
+        by_severity.sort(key=lambda entry: -entry[0])
         yield from (finding for _, finding in by_severity)
 
 
@@ -249,10 +251,10 @@ def _rows_of_rate(report: Report, gate: GateRecord, target: GateTarget) -> tuple
 def _gap_without_privacy(
     report: Report, arm: ArmFacts, gate: GateRecord, target: GateTarget
 ) -> Interval | None:
-    """The gap that a rule judges, as the arm's reference has it by itself.
+    """The gap that a rule judges, measured of the arm's reference by itself, without privacy.
 
-    None where the rule is about no gap, or about one in a cost: a cost is a difference to the
-    reference, which has none.
+    None where the rule is about no gap, and where it is about a gap in a cost: a cost is a
+    difference to the reference, so the reference itself has none.
     """
     reference = _comparison_at(report, arm.reference, target.grouping)
     if gate.kind != "gap" or reference is None:
@@ -263,20 +265,20 @@ def _gap_without_privacy(
 def _constant_findings(report: Report) -> Iterator[FindingMessage]:
     """A finding for every model and group to which the model gives one and the same answer.
 
-    It is about the model by itself, of a reference as well. What a reader may then conclude depends
-    on whose model it is and on how sure it is, see :func:`_constant_kind`.
+    A finding is about one model by itself; references have findings, too. Its class depends on
+    whose model it is and on whether the answer is certain, see :func:`_constant_kind`.
     """
     constant: dict[tuple[str, str, str], ConstantAnswer] = {}  # by arm, grouping and group
     for comparison in report.comparisons:
         for one in comparison.constant:
             constant[comparison.arm, comparison.grouping, one.group] = one
     classes = [label_class.name for label_class in report.data.label.classes]
-    for arm in report.arms:
+    for arm in report.arms:  # so that findings stand in the order of the arms
         for (key, grouping, group), one in constant.items():
             if key != arm.key:
                 continue
             of_reference = constant.get((arm.reference or "", grouping, group))
-            is_alike = (
+            is_like_reference = (
                 of_reference is not None
                 and of_reference.is_certain
                 and of_reference.answer == one.answer
@@ -294,7 +296,7 @@ def _constant_findings(report: Report) -> Iterator[FindingMessage]:
                 subject,
                 other=interval_of(one.other),
                 truth=_bare_number(one.truth),
-                reason=health.LIKE_REFERENCE if is_alike else "",
+                reason=health.LIKE_REFERENCE if is_like_reference else "",
             )
 
 
@@ -303,8 +305,9 @@ def _constant_kind(
 ) -> type[health.ConstantFinding]:
     """The class of the finding that a model gives a group one answer.
 
-    An estimate alone proves nothing. Beside a constant reference, costs in accuracy and rates mean
-    nothing, which is said of the reference; without costs a reference is a model like any other.
+    Where only the estimates say so, the finding is that it is not known. If the reference of other
+    arms gives one answer, their costs in accuracy and rates cannot be read, and the finding on the
+    reference says so. In a report without costs a reference is a model like any other.
 
     Args:
         arm: Whose model it is.
@@ -321,17 +324,17 @@ def _constant_kind(
 def _lost_classes(report: Report, arm: ArmFacts) -> Iterator[FindingMessage]:
     """Findings on the classes that an arm hardly predicts any more, compared with its references.
 
-    An arm may have several references. Each class and group is told once: as compared with the
-    model that would be shipped without privacy, else with the first reference that shows the loss.
+    An arm may be compared with several references. Each class and group has one finding: by the
+    comparison with the model that would be shipped without privacy, else by the first other one
+    that shows the loss.
     """
-    main: list[Comparison] = []
+    main: list[Comparison] = []  # with the model that would be shipped, one for each grouping
     others: list[Comparison] = []
     for grouping in report.data.groupings:
         shown = comparison_of(report, arm, grouping.name)
         for comparison in report.costs:
             if (comparison.arm, comparison.grouping) == (arm.key, grouping.name):
-                ranked = main if comparison is shown else others
-                ranked.append(comparison)
+                (main if comparison is shown else others).append(comparison)
     already_told = set()
     for comparison in (*main, *others):
         for finding in _lost_class_findings(report, arm, comparison):
@@ -345,14 +348,17 @@ def _lost_classes(report: Report, arm: ArmFacts) -> Iterator[FindingMessage]:
 def _lost_class_findings(
     report: Report, arm: ArmFacts, comparison: Comparison
 ) -> Iterator[FindingMessage]:
-    """Classes that a group is predicted as less than a fifth as often as by the reference.
+    """Findings on the classes that a group is predicted less than a fifth as often as before.
 
-    ``one_answer`` where all classes but one are lost so, ``class_lost`` for one of several,
-    ``answer_unknown`` where the estimate says so and its interval does not.
+    Before is under the reference of the comparison. The finding is ``one_answer`` where all classes
+    but one are lost, ``class_lost`` for one of several, ``answer_unknown`` where the estimate alone
+    says that a class is lost and no test shows it.
     """
+    # The metric ``one_answer`` is 1 where a group has lost all classes but one.
     answers = {group.group: group.value("one_answer") for group in comparison.by_group}
     classes = [label_class.name for label_class in report.data.label.classes]
-    named = set()  # groups with one class left, which is said once and not for every class lost
+    # Groups with one class left that have their finding: one, not one for every class lost.
+    named = set()
     # The class that the reference predicts most often comes first.
     for share in sorted(comparison.doubtful, key=lambda share: -(share.reference.value or 0.0)):
         subject = replace(
@@ -380,7 +386,7 @@ def _lost_class_findings(
 
 
 def _why_unknown(share: ClassShare) -> str:
-    """Why it is not known whether a class is lost, or how many test rows would show it."""
+    """Why no test shows that a class is lost: how many test rows would, else what is lacking."""
     if share.rows_needed is not None:
         return health.rows_would_tell(share.rows_needed, share.group)
     if has_few_seeds(share.kept):
@@ -389,10 +395,11 @@ def _why_unknown(share: ClassShare) -> str:
 
 
 def _gap_findings(report: Report, comparison: Comparison) -> Iterator[FindingMessage]:
-    """Every measure in which two groups are detected to differ, the largest gap first.
+    """Findings on who pays: first the detected gaps, the largest first.
 
-    Then, of measures without such a gap, the detected costs over all rows. Where no gap is detected
-    at all, for each measure how large a gap could be, or why that is not known.
+    Then detected costs over all rows, of measures without a detected gap. Where no gap is detected
+    in any measure, there is a finding for each measure on how large a gap could be, or why that is
+    not known.
     """
     detected = _detected_gaps(comparison)
     for gap in detected:
@@ -409,10 +416,11 @@ def _gap_findings(report: Report, comparison: Comparison) -> Iterator[FindingMes
 
 
 def _detected_gaps(comparison: Comparison) -> list[Gap]:
-    """The detected gaps of all measures: of each the main one, and those of pairs that were named.
+    """The detected gaps of all measures.
 
-    Gaps in accuracy and rates, which people know, stand before gaps in loss; of each the largest
-    first.
+    Of each measure these are the gap that sentences explain (:func:`detected_gap`) and the gaps of
+    other pairs that ``--compare`` named. Gaps in accuracy and rates, which people know, stand
+    before gaps in loss; among either kind the largest stands first.
     """
     gaps = []
     for metric in measures(comparison):
@@ -422,10 +430,12 @@ def _detected_gaps(comparison: Comparison) -> list[Gap]:
         pair = () if gap is None else {gap.a, gap.b}
         gaps += [g for g in named_gaps(comparison, metric) if {g.a, g.b} != pair]
     detected = [gap for gap in gaps if is_detected(gap)]
-    detected.sort(
-        key=lambda gap: (spec_of(gap.metric).unit != "fraction", -abs(gap.signed.value or 0.0))
-    )
-    return detected
+
+    def rank(gap: Gap) -> tuple[bool, float]:
+        is_in_loss = spec_of(gap.metric).unit != "fraction"
+        return is_in_loss, -abs(gap.signed.value or 0.0)
+
+    return sorted(detected, key=rank)
 
 
 def _payers_differ(
@@ -433,7 +443,7 @@ def _payers_differ(
 ) -> Iterator[FindingMessage]:
     """One finding if group a pays more than b by one measure, and b more than a by another.
 
-    A gap counts if its first group pays: of two gains nobody pays.
+    A gap counts if the group of its larger cost pays, that is, if this cost is above zero.
     """
     first_gap: dict[tuple[str, str], Gap] = {}  # (who pays more, the other) -> the first such gap
     for gap in detected:
@@ -448,7 +458,10 @@ def _payers_differ(
 
 
 def _undetected(report: Report, comparison: Comparison) -> Iterator[FindingMessage]:
-    """Where no gap is detected: how large one could be, what is not certain, what is not known."""
+    """For each measure, where none has a detected gap: how large a gap could be, or why not known.
+
+    A gap whose interval excludes zero has a second finding, ``not_certain``.
+    """
     tests = compared_pairs(report, comparison.arm, measures(comparison))
     for metric in measures(comparison):
         gap = main_gap(comparison, metric)
@@ -459,14 +472,15 @@ def _undetected(report: Report, comparison: Comparison) -> Iterator[FindingMessa
         if gap.reading == "cannot tell":
             yield costs.GapUnknown(subject, reason=gap.signed.reason or gap.reason)
             continue
-        # The end of the interval that lies farther from 0: a larger gap is ruled out.
+        # The end of the interval that lies farther from 0: a larger gap is ruled out. There is an
+        # interval, for a gap without one reads "cannot tell".
         most = max(map(abs, size.ends or (0.0,)))
         pair = (gap.a, gap.b) if gap.kind == "pair" else None
         small = [group.group for group in comparison.by_group if comparison.note_on(group)]
         between = costs.compared_groups(comparison.grouping, pair, small)
         yield costs.NoGapDetected(subject, size=size, most=_bare_number(most), reason=between)
         if gap.reading == "not certain":
-            # Who would pay more, in the words of a gap that is detected.
+            # ``change`` says who would pay more, in the words for a gap that is detected.
             words = _gap_finding(report, comparison, gap).item_text
             groups = gap.larger_first.a, gap.larger_first.b
             subject = replace(subject, groups=groups, change=words)
@@ -482,9 +496,9 @@ def _gap_finding(report: Report, comparison: Comparison, gap: Gap) -> FindingMes
     groups = gap.larger_first.a, gap.larger_first.b
     size = interval_of(gap.larger_first.signed)
     cost_a, cost_b = (cost_of(comparison, group, gap.metric) for group in groups)
-    gain_a, gain_b = cost_a.scaled(-1), cost_b.scaled(-1)
+    gain_a, gain_b = cost_a.scaled(-1), cost_b.scaled(-1)  # a gain is a cost below 0
     rate = is_rate(gap.metric)
-    # b pays, too, or gains so little that the gain would be written as 0.
+    # Group b pays, too, or gains so little that the gain would be written as 0.
     if cost_a.value is None or cost_b.value is None or cost_b.value > -SHOWN_AS_ZERO:
         subject = _subject(report, comparison, gap.metric, groups)
         class_of_costs = costs.RateGap if rate else costs.GapDetected
@@ -503,11 +517,11 @@ def _gap_finding(report: Report, comparison: Comparison, gap: Gap) -> FindingMes
 def _part_findings(
     report: Report, arm: ArmFacts, comparison: Comparison
 ) -> Iterator[FindingMessage]:
-    """The parts that make most of the first detected gap, else of the first detected cost.
+    """A finding for each part that makes most of the first detected gap, else of the first cost.
 
     A part is the length of the steps, clipping, noise or what stands for them in other methods
-    (docs/methods.md 7.1). It is told if its interval lies above zero and it is at least half of the
-    whole. Nothing where the cost was not split.
+    (docs/methods.md 7.1). It has a finding if its interval lies above zero and it is at least half
+    of the gap or cost. Nothing where no cost is detected, or it was not split.
     """
     split = detected_split(comparison)
     if split is None:
@@ -528,8 +542,8 @@ def _part_findings(
 def _ratio_findings(report: Report, comparison: Comparison) -> Iterator[FindingMessage]:
     """A finding for each group whose impact ratio privacy takes across four fifths.
 
-    It is certain where neither interval, without privacy and with it, holds four fifths; else it
-    is by the estimates alone.
+    The crossing is certain if four fifths lies in neither of two intervals, that of the ratio
+    without privacy and that with it; else the finding says that it is by the estimates alone.
     """
     for group in comparison.by_group:
         before, after = (
@@ -552,10 +566,11 @@ def _ratio_findings(report: Report, comparison: Comparison) -> Iterator[FindingM
 
 
 def _turn_findings(report: Report, comparison: Comparison) -> Iterator[FindingMessage]:
-    """A finding where clipping is detected to turn the steps away from one group more than others.
+    """A finding if clipping is detected to turn the steps away from one group more than another.
 
-    Nothing where it is not shown to turn them away from that group at all. The measure is an angle
-    in degrees, below 0 where steps are turned towards a group (docs/methods.md 8).
+    The measure is an angle in degrees, below 0 where steps are turned towards a group
+    (docs/methods.md 8). Nothing where the first group's own interval does not lie above 0, for then
+    steps are not shown to be turned away from it.
     """
     gap = detected_gap(comparison, MISALIGNMENT)
     if gap is None:
@@ -580,7 +595,7 @@ def _control_findings(report: Report) -> Iterator[FindingMessage]:
     at.
     """
     first = report.data.groupings[0].name
-    by_arm = {c.arm: c for c in report.costs if c.grouping == first}
+    by_arm = {one.arm: one for one in report.costs if one.grouping == first}
     methods = {arm.key: arm.method for arm in report.arms}
     for control in report.arms:
         # The method that is copied, and its control, whose clipping matches it.
@@ -592,6 +607,7 @@ def _control_findings(report: Report) -> Iterator[FindingMessage]:
         gap, matched_gap = main_gap(copied), main_gap(matched)
         if gap is None or matched_gap is None:
             continue
+        # Both gaps as the same group less the other, so that their signs can be compared.
         gap = gap.larger_first
         if (matched_gap.a, matched_gap.b) == (gap.b, gap.a):
             matched_gap = matched_gap.reversed
@@ -616,23 +632,26 @@ def _control_findings(report: Report) -> Iterator[FindingMessage]:
 def _ablation_findings(report: Report) -> Iterator[FindingMessage]:
     """The finding that says which half of clipping has a gap like all of clipping.
 
-    Clipping shortens a batch's gradient and turns it; an arm was trained for each of these halves
-    without the other (docs/methods.md 8.7). A half has such a gap where its own is detected and is
-    to the disadvantage of the same group. There is no finding where one of the three arms was not
-    trained, or clipping as a whole has no detected gap. Only the first grouping is looked at.
+    Clipping shortens a batch's gradient and turns it. The ablation trains an arm with both halves
+    (``clipped``) and one with each half alone (docs/methods.md 8.7). A half has a gap like all of
+    clipping if its own gap is detected and is to the disadvantage of the same group. There is no
+    finding where one of the three arms was not trained, or all of clipping has no detected gap.
+    Only the first grouping is looked at.
     """
     first = report.data.groupings[0].name
     methods = {arm.key: arm.method for arm in report.arms}
-    gaps: dict[str, Gap] = {}  # method -> its gap in accuracy cost
+    # Method -> its gap in accuracy cost. The methods of the ablation have one arm each, for they
+    # have no epsilon.
+    gaps: dict[str, Gap] = {}
     for comparison in report.costs:
-        # The gap of the pair that was named beforehand, where one was; else the main gap.
+        # The gap of a pair that was named beforehand, where one was; else the main gap.
         gap = next(iter(named_gaps(comparison)), main_gap(comparison, COST))
         if comparison.grouping == first and gap is not None:
             gaps[methods[comparison.arm]] = gap
     if not gaps.keys() >= {CLIPPED, SHORTER, TURNED} or not is_detected(gaps[CLIPPED]):
         return
     whole = gaps[CLIPPED].larger_first
-    for half in (SHORTER, TURNED):  # the gap of a half is of the same group less the other
+    for half in (SHORTER, TURNED):  # as the same group less the other as in ``whole``
         if (gaps[half].a, gaps[half].b) == (whole.b, whole.a):
             gaps[half] = gaps[half].reversed
     halves = []
@@ -664,7 +683,7 @@ def _health_findings(report: Report) -> Iterator[FindingMessage]:
         arm = arms[comparison.arm]
         if comparison.grouping != first:
             continue
-        if arm.key not in checked:  # once, beside however many references it stands
+        if arm.key not in checked:  # once for an arm that is compared with several references
             checked.add(arm.key)
             yield from _worse_than_constant(report, arm, comparison)
             yield from _rising_loss(report, arm, comparison)
@@ -711,13 +730,13 @@ def _worse_than_constant(
 
 
 def _rising_loss(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[FindingMessage]:
-    """A finding if the last quarter of training has a larger mean loss than the first half.
+    """A finding if the training loss rises.
 
-    Nothing of fewer than four epochs, of which a quarter is no epoch, or where losses were not
-    read.
+    It rises if the mean over the last quarter of the epochs is more than 1 % above the mean over
+    the first half. Nothing where losses were not read.
     """
     losses = training_losses(report, arm.key)
-    if len(losses) < 4:
+    if len(losses) < 4:  # then a quarter is less than one epoch
         return
     first, last = fmean(losses[: len(losses) // 2]), fmean(losses[-(len(losses) // 4) :])
     if last > first * (1 + RISES_BY):
@@ -768,7 +787,7 @@ def _subject(
     answer = ""  # the class that a rate is about
     if class_index:
         answer = label.classes[int(class_index)].name
-    elif "positive" in spec_of(measure).needs:
+    elif "positive" in spec_of(measure).needs:  # a rate is about the favourable class, if known
         answer = label.favourable or label.positive or ""
     change = ""
     if is_rate(measure):

@@ -34,8 +34,9 @@ from fairaudit.results.estimates import (
 def group_tables(report: Report) -> tuple[GroupTable, ...]:
     """The tables of a report: for each method, one for each grouping.
 
-    A method stands beside the model that would be shipped without privacy. Where no model is
-    compared with another, as where one model's predictions are scored, each stands by itself.
+    A table compares a method with the model that would be shipped without privacy. Where no model
+    is compared with another, as where one model's predictions are scored, a table is about one
+    model by itself.
     """
     columns = table_columns(report)
     tables = []
@@ -51,10 +52,10 @@ def comparison_of(report: Report, arm: ArmFacts, grouping: str) -> Comparison | 
     """The comparison of an arm that a reader is shown, by one grouping.
 
     It is the one with ``sgd``, the model that would be shipped without privacy; of an arm that was
-    not compared with it, the one with its own reference. None for a reference with which other arms
-    are compared.
+    not compared with ``sgd``, the one with the arm's own reference. None for a reference with which
+    other arms are compared.
     """
-    by_reference = {}
+    by_reference: dict[str, Comparison] = {}
     for comparison in report.comparisons:
         if (comparison.arm, comparison.grouping) == (arm.key, grouping):
             by_reference[comparison.reference] = comparison
@@ -68,10 +69,10 @@ def comparison_of(report: Report, arm: ArmFacts, grouping: str) -> Comparison | 
 
 
 def table_columns(report: Report) -> tuple[MeasureColumn, ...]:
-    """The measures of a report's tables: costs and misalignment.
+    """The measures of a report's tables, a column for each: costs and misalignment.
 
-    Where no model is compared with another, they are metrics of the models themselves. A measure is
-    left out where no group has a number.
+    Where no model is compared with another, the columns are metrics of the models themselves. A
+    measure is left out where no group has a number.
     """
     label = report.data.label
     if not report.costs:
@@ -82,7 +83,7 @@ def table_columns(report: Report) -> tuple[MeasureColumn, ...]:
             if _is_known(report.comparisons, name)
         )
     names = [name for name in shown_costs(report) if _is_known(report.costs, name)]
-    # Among the classes as groups, the recall of a class is the accuracy of its group.
+    # Where the classes are the groups, the recall of a class repeats the accuracy of its group.
     if any(grouping.name == label.column for grouping in report.data.groupings):
         names = [name for name in names if spec_of(name).cost_of != "tpr"]
     columns = [MeasureColumn(name, *measure_title(name, label)) for name in names]
@@ -106,7 +107,7 @@ def _is_known(comparisons: Iterable[Comparison], metric: str) -> bool:
 def _table(
     report: Report, comparison: Comparison, columns: tuple[MeasureColumn, ...]
 ) -> GroupTable:
-    """The table of one comparison."""
+    """The table of one comparison: rows of groups, of gaps, and of all test rows."""
     metrics = [column.metric for column in columns]
     rows = [_group_row(report, comparison, group, metrics) for group in comparison.by_group]
     rows += _gap_rows(report, comparison, metrics)
@@ -124,14 +125,14 @@ def _table(
 def _group_row(
     report: Report, comparison: Comparison, group: GroupMeasure, metrics: Sequence[str]
 ) -> TableRow:
-    """The row of a group, or of all rows, whose group is "".
+    """The row of a group, or of all test rows, which are the group "".
 
-    ``metrics``: A cell for each of them, in their order.
+    ``metrics``: Those of the columns, in order; the row has a cell for each.
     """
     names = (group.group,) if group.group else ()
     cells = []
     for metric in metrics:
-        # Misalignment is about how groups fare beside each other: all rows have none.
+        # A reading of the steps, misalignment, compares groups with each other: all rows have none.
         if not group.group and "steps" in spec_of(metric).needs:
             cells.append(TableCell(NOTHING))
             continue
@@ -151,10 +152,10 @@ def _group_row(
 
 
 def _overall_reading(comparison: Comparison, metric: str) -> Reading:
-    """What the test of a cost over all rows says; "" of a gain, and where no test was made.
+    """What the test of a cost over all rows says: ``detected``, ``not certain``, or "".
 
-    ``not certain``: Its own interval lies above zero, while the test, which allows for all
-    comparisons of the method, does not detect the cost.
+    ``not certain``: The cost's own interval lies above zero, while the test, which allows for all
+    comparisons of the method, does not detect the cost. "": Neither, or no test was made.
     """
     if metric in comparison.paid:
         return "detected"
@@ -172,9 +173,9 @@ def _why_incomplete(number: Estimate) -> str:
 def _gap_rows(report: Report, comparison: Comparison, metrics: Sequence[str]) -> Iterator[TableRow]:
     """The rows of gaps, a cell for each metric.
 
-    Of two groups the row of their gap. Of several the row of the largest gap of each metric, then a
-    row for each pair that is detected to differ where the largest gap is not. Last come the pairs
-    that were named before training.
+    Two groups have one row, that of their gap. More groups have a row with the largest gap of each
+    metric; for a metric whose largest gap is not detected but another pair's is, a row for that
+    pair follows. Last come rows for the pairs that were named before training.
     """
     main = [(metric, main_gap(comparison, metric)) for metric in metrics]
     pairs: list[tuple[str, str]] = []
@@ -196,7 +197,7 @@ def _gap_rows(report: Report, comparison: Comparison, metrics: Sequence[str]) ->
 
 
 def _each_pair_once(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The pairs without those that name an earlier pair's groups again, in whichever order."""
+    """The pairs in their order, without those of the same two groups as an earlier pair."""
     first: dict[frozenset[str], tuple[str, str]] = {}
     for pair in pairs:
         first.setdefault(frozenset(pair), pair)
@@ -204,9 +205,10 @@ def _each_pair_once(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _ordered_groups(comparison: Comparison, gap: Gap) -> tuple[str, str]:
-    """The two groups of a gap, the one that pays more in accuracy first; else as the gap has them.
+    """The two groups of a gap, the one that pays more in accuracy first.
 
-    So a row of the table has one order for all of its measures.
+    So a row of the table has one order of its groups for all measures. Where the pair has no gap in
+    accuracy, the group with the larger value of this gap's own metric stands first.
     """
     in_accuracy = _pair_gap(comparison, COST, gap.a, gap.b)
     leading = (gap if in_accuracy is None else in_accuracy).larger_first
@@ -214,7 +216,10 @@ def _ordered_groups(comparison: Comparison, gap: Gap) -> tuple[str, str]:
 
 
 def _pair_gap(comparison: Comparison, metric: str, a: str, b: str) -> Gap | None:
-    """The gap between two groups in a metric, in whichever order; None where there is none."""
+    """The gap of kind ``pair`` between two groups in a metric, as a less b or as b less a.
+
+    None where there is none.
+    """
     for gap in comparison.gaps:
         if gap.kind == "pair" and gap.metric == metric and {gap.a, gap.b} == {a, b}:
             return gap
@@ -228,10 +233,10 @@ def _gap_cell(
     gap: Gap | None,
     order: tuple[str, ...] | None = None,
 ) -> TableCell:
-    """The cell of a gap.
+    """The cell of a gap: its size with sign and interval, its reading, and what rules say of it.
 
     Args:
-        report, comparison, metric: Where it stands.
+        report, comparison, metric: Where the gap stands.
         gap: None where the metric has no gap.
         order: The two groups of a pair's row: the cell is the first less the second. None in the
             row of largest gaps, where each cell names its own groups.
@@ -250,7 +255,10 @@ def _gap_cell(
 
 
 def gap_between(comparison: Comparison, metric: str, groups: Sequence[str]) -> Gap | None:
-    """The gap of a metric between two groups: the main gap where it is theirs, else the pair's."""
+    """The gap of a metric between two groups: the main gap if it is theirs, else that of the pair.
+
+    None where there is none, as for ``groups`` that are not two.
+    """
     gap = main_gap(comparison, metric)
     if gap is not None and {gap.a, gap.b} == set(groups):
         return gap

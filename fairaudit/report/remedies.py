@@ -2,8 +2,8 @@
 
 A knob is the change that an advice is about, as "bound up" for a larger clipping bound; the advice
 names the option with the value to try. A rule of a setting sets its default from public sizes
-(docs/methods.md 3.9). Nothing is advised against what is too small to matter, nor on epsilon where
-it is not known that noise is the cause.
+(docs/methods.md 3.9). No advice is given against harm that is too small to matter, nor is a larger
+epsilon advised where it is not known that noise is the cause.
 """
 
 from collections.abc import Mapping
@@ -22,15 +22,16 @@ from fairaudit.report.types.verdicts import GateRecord, GateTarget
 from fairaudit.results.estimates import Estimate
 
 LITTLE_CLIPPED = 0.05  # share of records: another clipping bound changes little
-BEYOND = 1.5  # times the rule's value, from which a setting counts as another than the rule's
-RISK = "excess_risk"  # the loss added, which shows what accuracy, in steps of a row, does not
+BEYOND = 1.5  # a setting above so many times its rule's value counts as far from the rule's
+RISK = "excess_risk"  # the loss added: it shows changes that accuracy, in steps of a row, does not
 # Harm below which nothing is advised: half a point, a hundredth of a nat.
 _TOLERANCE: Mapping[str, float] = {"fraction": 0.005, "nats": 0.01}
-# By what a penalty is advised to be divided. The risk that its noise adds then grows by the square.
+# The factor by which a smaller penalty is advised. The risk that noise adds grows by its square.
 _LESS_PENALTY = 10.0
 LEAST_SEEDS = 5  # with fewer nothing is judged
-_MOST_SEEDS, _MOST_ROWS = 8, 20  # times what there is, up to which more are advised
-_FEWEST_EPOCHS = 4  # whose training losses show where training goes
+# At most so many times the seeds, or the test rows, that an audit has are advised.
+_MOST_SEEDS, _MOST_ROWS = 8, 20
+_FEWEST_EPOCHS = 4  # with fewer, training losses do not show where training goes
 
 
 def advice_for(report: Report, arm: ArmFacts) -> Advice | None:
@@ -49,10 +50,11 @@ def advice_on_open_rule(
 ) -> Advice | None:
     """How many seeds or test rows would decide a rule that is open; None where neither can help.
 
-    They are as many as make half of the interval of the number shorter than its distance from the
-    limit, were the estimate true. More seeds divide the variance between seeds alone, more rows
-    both variances (docs/methods.md 6.3). At most eight times the seeds and twenty times the rows at
-    hand are advised.
+    With fewer than five seeds nothing is judged, so five are advised. Else as many are advised as
+    would make half the width of the number's interval shorter than the distance of the estimate
+    from the rule's limit. More seeds divide the variance between seeds alone, more rows both
+    variances (docs/methods.md 6.3). At most eight times the seeds and twenty times the rows at hand
+    are advised.
 
     Args:
         report: Holds the rule and the arm.
@@ -68,19 +70,20 @@ def advice_on_open_rule(
         return None
     value = abs(estimate.value) if gate.kind == "gap" else estimate.value
     distance = abs(value - gate.limit)
-    between_seeds = (estimate.training_sd or 0.0) ** 2  # variances
+    # Variances of the estimate: V_seed and V_shared.
+    between_seeds = (estimate.training_sd or 0.0) ** 2
     of_records = (estimate.records_sd or 0.0) ** 2
     # All numbers that the rule is held against for this arm share its 5 % of error.
     n_joint = max(1, sum(other.arm == target.arm for other in gate.targets))
     half = half_width(between_seeds, of_records, estimate.n_seeds, n_joint)
-    if half < distance:  # its interval would decide it: it is open for another reason
+    if half < distance:  # the limit lies outside the interval: the rule is open for another reason
         return None
     if training is not None and estimate.n_seeds > 1:
         for factor in range(2, _MOST_SEEDS + 1):
             seeds = factor * estimate.n_seeds
             if half_width(between_seeds / factor, of_records, seeds, n_joint) < distance:
                 return advice("seeds up", arm, to=f"{seeds:,}")
-    # The half falls with the square root of the rows.
+    # Half the width falls with the square root of the number of rows.
     if distance > 0 and half <= distance * _MOST_ROWS**0.5 and estimate.n_test:
         rows = estimate.n_test * (half / distance) ** 2
         return advice("rows up", arm, to=f"{in_two_digits(rows):,}")
@@ -125,7 +128,8 @@ def _values(report: Report, arm: ArmFacts, knob: Knob) -> tuple[float, float]:
     """
     step_rule, bound_rule = _rules(report, arm)
     step, bound = (arm.settings.get(name, 0.0) for name in ("learning_rate", "max_grad_norm"))
-    # Gradients scaled by C/Z (bound / threshold) move as far at a learning rate of the rule's Z/C.
+    # Gradients are scaled by C/Z (bound / threshold), so a step is as long as the rule's where the
+    # learning rate is Z/C times the rule's.
     if _is_scaled(arm):
         step_rule *= arm.settings["threshold"] / (bound or 1.0)
     match knob:
@@ -162,10 +166,10 @@ def _is_scaled(arm: ArmFacts) -> bool:
 def _knob_for(report: Report, arm: ArmFacts) -> Knob | None:
     """What to change of an arm so that the largest part of its harm becomes smaller.
 
-    The harm is its first detected gap, else its first detected cost, else its added loss as it was
-    estimated. A reference has no privacy to pay for, so there advice is against undertraining. None
-    where no option helps, where the harm is too small to matter, and where it was not split, unless
-    a setting is far beyond its rule.
+    The harm is its first detected gap, else its first detected cost, else the estimate of its added
+    loss. A reference has no privacy to pay for: its advice is against undertraining. None where no
+    option helps, and where the harm is too small to matter. Where no harm was split into parts, the
+    only advice is to take a setting that is far above its rule's value back to that value.
     """
     compared = [comparison for comparison in report.costs if comparison.arm == arm.key]
     if arm.capability:  # code of the user's own trains it, and has options of its own
@@ -230,37 +234,37 @@ def _knob_against_undertraining(report: Report, arm: ArmFacts) -> Knob | None:
         return "teachers down"
     step = arm.settings.get("learning_rate", 0.0)
     rule = LEARNING_RATE.default.value(_public_sizes(report)) if LEARNING_RATE.default else step
-    is_given = not arm.step_by_rule and report.settings_tried is None  # by the user
+    is_by_user = not arm.step_by_rule and report.settings_tried is None  # by no rule, no search
     losses = training_losses(report, arm.key)
-    if is_given and not rule / BEYOND <= step <= rule * BEYOND:
+    if is_by_user and not rule / BEYOND <= step <= rule * BEYOND:
         return "step by rule"
     if len(losses) < _FEWEST_EPOCHS or losses[-1] <= losses[0]:
         return "epochs up"
-    return "step down" if is_given else None
+    return "step down" if is_by_user else None
 
 
 def _knob_for_part(report: Report, arm: ArmFacts, part: str, split: SplitCost) -> Knob | None:
     """What to change so that this part of a cost becomes smaller; None where nothing would do it.
 
-    Where a rule set the learning rate, or a search that and the clipping bound, the value already
-    balances the parts: then only a larger epsilon makes the step's part smaller.
+    A learning rate that a rule or a search has set, and a clipping bound that a search has set,
+    already balance the parts: changing them would make another part larger. Then only a larger
+    epsilon makes the step's part smaller.
 
     Args:
         report, arm: The arm, and the report that holds it.
         part: A name of ``registry.PARTS``.
         split: All parts of the cost.
     """
-    is_weighed = report.settings_tried is not None  # by a search
+    is_searched = report.settings_tried is not None
     if part == "partition":
         return "teachers down" if "teachers" in arm.settings else None
     if part == "regularisation":
-        noise = max((p.number.value or 0.0 for p in split.parts if p.name == NOISE), default=0.0)
-        # With less of a penalty the noise would cost this much: less than all does now?
-        noise_then = noise * _LESS_PENALTY**2
-        is_worth_it = noise_then < (split.total.value or 0.0)
+        noise = split.parts[-1].number.value or 0.0  # the noise is the last part
+        # A smaller penalty is worth it if noise alone would then cost less than all parts do now.
+        is_worth_it = noise * _LESS_PENALTY**2 < (split.total.value or 0.0)
         return "penalty down" if "penalty" in arm.settings and is_worth_it else None
     if part in (STEP, STEP_AND_CLIPPING):
-        if is_weighed or arm.step_by_rule:
+        if is_searched or arm.step_by_rule:
             return "epsilon up"
         step, _ = _step_and_bound_over_rules(report, arm)
         # Near the rule's length a step is as long as this epsilon lets it be.
@@ -268,8 +272,8 @@ def _knob_for_part(report: Report, arm: ArmFacts, part: str, split: SplitCost) -
     if part == "clipping":
         is_bounded = "max_grad_norm" in arm.settings and not find(arm.method).is_normalised
         clips_much = _clipped_share(report, arm.key) > LITTLE_CLIPPED
-        return "bound up" if is_bounded and clips_much and not is_weighed else None
-    # NOISE and STEP_AND_NOISE; of a method from outside whatever else it calls its part.
+        return "bound up" if is_bounded and clips_much and not is_searched else None
+    # NOISE and STEP_AND_NOISE; also "without_noise", if a method from outside has such a part.
     return _knob_against_noise(report, arm)
 
 
@@ -304,13 +308,15 @@ def _rules(report: Report, arm: ArmFacts) -> tuple[float, float]:
 def _step_and_bound_over_rules(report: Report, arm: ArmFacts) -> tuple[float, float]:
     """Learning rate and clipping bound of an arm, each divided by what its rule would set.
 
-    Both are 1 where the arm lacks the settings, so that nothing is said against them.
+    Both are 1, as at the rules' values, where the arm lacks the settings, so that no advice is
+    against them.
     """
     bound, step = arm.settings.get("max_grad_norm"), arm.settings.get("learning_rate")
     step_rule, bound_rule = _rules(report, arm)
     if not step_rule or not bound_rule or bound is None or step is None:
         return 1.0, 1.0
-    # Gradients scaled by C/Z (bound / threshold): the plain step that moves as far is compared.
+    # Gradients are scaled by C/Z (bound / threshold): compared is the learning rate at which plain
+    # clipping moves as far.
     if _is_scaled(arm):
         step *= bound / arm.settings["threshold"]
     return step / step_rule, bound / bound_rule
