@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import LEARNING_RATE, MAX_GRAD_NORM, PublicSizes
 from fairaudit.metrics.quantiles import half_width
-from fairaudit.metrics.registry import NOISE, STEP, STEP_AND_CLIPPING, spec_of
+from fairaudit.metrics.registry import STEP, STEP_AND_CLIPPING, spec_of
 from fairaudit.report.group_rows import gap_between
 from fairaudit.report.messages.advice import BY_DEFAULT, advice
 from fairaudit.report.model import Report
@@ -273,7 +273,7 @@ def _knob_for_part(report: Report, arm: ArmFacts, part: str, split: SplitCost) -
         is_bounded = "max_grad_norm" in arm.settings and not find(arm.method).is_normalised
         clips_much = _clipped_share(report, arm.key) > LITTLE_CLIPPED
         return "bound up" if is_bounded and clips_much and not is_searched else None
-    # NOISE and STEP_AND_NOISE; also "without_noise", if a method from outside has such a part.
+    # "noise" and "step_and_noise"; also "without_noise", if a method from outside has such a part.
     return _knob_against_noise(report, arm)
 
 

@@ -102,8 +102,9 @@ def misalignment_trends(report: Report) -> Iterator[Chart]:
 def curve_charts(report: Report) -> Iterator[Chart]:
     """How the training of each method went, by the first grouping: a chart for each method.
 
-    Panels of loss, gradient norm and clipped share by epoch, then of direction, magnitude and noise
-    of a step at the checkpoints.
+    Panels of loss, gradient norm, clipped share and the groups' clipping bounds by epoch, then of
+    direction, magnitude and noise of a step at the checkpoints. A method that lacks a curve lacks
+    the panel.
     """
     grouping = report.data.groupings[0]
     legend = _group_labels(grouping)
@@ -151,7 +152,10 @@ def cause_charts(report: Report) -> Iterator[Chart]:
 
 
 def _checkpoint_chart(report: Report, arm: str, number: int, causes: ArmCauses) -> Chart | None:
-    """Readings of an arm's checkpoints by group; ``number`` is its place, which names the chart."""
+    """Readings of an arm's checkpoints by group; None where there are none.
+
+    ``number``: The arm's place among those of the report, which the chart's name ends in.
+    """
     legend = _group_labels(report.data.groupings[0])
     series = tuple(legend.values())[:MOST_SERIES]
     panels = tuple(_curve_trends(causes.curves, _BY_CHECKPOINT, legend, series))
@@ -169,10 +173,13 @@ def _checkpoint_chart(report: Report, arm: str, number: int, causes: ArmCauses) 
 
 
 def _batch_chart(arm: str, number: int, causes: ArmCauses) -> Chart | None:
-    """The mean length of an arm's batch gradient at the checkpoints, before and after clipping."""
+    """The mean length of an arm's batch gradient at the checkpoints, before and after clipping.
+
+    None where no such curve was read.
+    """
     lines: list[Line] = []
     for curve in causes.curves:
-        if curve.name == BATCH_NORM:
+        if curve.name == BATCH_NORM:  # its columns are CLIPPINGS, the series of the chart
             for column, label in enumerate(curve.columns):
                 values = [by_column[column] for by_column in curve.values]
                 lines.append(_line(label, curve.steps, values))
@@ -204,11 +211,11 @@ def _bound_chart(arm: str, number: int, causes: ArmCauses) -> Chart | None:
 
 
 def _bound_trend(bound: BoundRecord) -> Trend:
-    """A bound and what it bounds, over training."""
+    """A panel with three lines over training: a bound, its form with eigenvalues, and the truth."""
     lines = []
     for name, label in _BOUND_LABELS.items():
         values = bound.curves.get(name, ())
-        # A bound as it was printed has no curve with eigenvalues: its line has no points.
+        # A bound as its paper prints it has no form with eigenvalues: that line has no points.
         steps = bound.steps[: len(values)]
         lines.append(_line(label, steps, values, _THOUSANDTHS))
     between = f"{plain(bound.a, 20)} minus {plain(bound.b, 20)}"

@@ -86,7 +86,7 @@ def _by_grouping(
     """A table of the readings ``specs`` for each grouping, of the arms whose steps were read."""
     for grouping in report.data.groupings:
         arms = [readings.arm for readings in read if readings.grouping == grouping.name]
-        # Readings are of the arm alone: of several references the first will do.
+        # A reading is of the arm alone, so any of its comparisons has it.
         compared: dict[str, Comparison] = {}
         for comparison in report.costs:
             if comparison.grouping == grouping.name and comparison.arm in arms:
@@ -120,7 +120,8 @@ def _table(report: Report, compared: list[Comparison], specs: list[MetricSpec]) 
 def _how_read(read: list[StepReadings]) -> str:
     """From what the numbers were read, in a sentence: steps, seeds, rows and batches.
 
-    These are those of the first arm, which stand for all of them.
+    These counts are those of the first arm and stand for all arms. At the end the angles that are
+    left out are counted over all arms.
     """
     first = read[0]
     rows = f"{count(round(first.rows or 0))} of {count(round(first.train_rows or 0))} training rows"
@@ -132,7 +133,7 @@ def _how_read(read: list[StepReadings]) -> str:
     )
     if first.term_steps and len(first.term_steps) < len(first.steps):
         text += f"; direction, magnitude and noise at {len(first.term_steps)} of these steps"
-    # Of groups alone: the last of ``groups``, "", is all rows.
+    # Only angles of groups: the last of ``groups``, whose name is "", is all rows.
     undefined = sum(
         group.undefined for readings in read for group in readings.groups if group.group
     )
@@ -145,9 +146,10 @@ def _how_read(read: list[StepReadings]) -> str:
 
 
 def _not_read(report: Report, not_read: list[StepReadings]) -> Iterator[Block]:
-    """Methods whose steps were not read, with the reason; then what says instead why groups pay.
+    """The methods whose steps were not read, a line for each reason.
 
-    ``not_read`` has an entry for each arm and grouping.
+    Then a table of these methods' own readings (``StepReadings.method_readings``), which say in
+    place of misalignment why groups pay. ``not_read`` has an entry for each arm and grouping.
     """
     arms_of: dict[str, list[str]] = {}  # reason -> keys of the arms, each once
     own_readings: set[tuple[str, str]] = set()  # (arm, name of a reading of its method)

@@ -23,7 +23,6 @@ from fairaudit.report.types.decomposition import (
     Decomposition,
     RankCorrelation,
 )
-from fairaudit.results.estimates import NOTHING
 
 # Key of ``GroupCauses.statistics`` -> title of its column; # marks a column of numbers.
 _STATISTICS = {
@@ -44,6 +43,7 @@ _OF_RECORDS = {
     "closeness": "boundary proximity",
     "trace": "Hessian trace",
 }
+# Clipping split the other way round, turned first, then shortened; not every report has these.
 _SECOND_SPLIT = ("direction_star", "magnitude_star")
 
 
@@ -72,15 +72,14 @@ def section(report: Report) -> Section | None:
 def _parts(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
     """A table of what direction, magnitude and noise of a step add to each group's loss.
 
-    Nothing where no arm has such a reading.
+    A dash stands for a part that a report lacks. Nothing where no group was read.
     """
     rows: list[tuple[Cell, ...]] = []
     for arm, of_arm in causes.items():
         for group in of_arm.groups:
-            parts = [*STEP_PARTS, *(part for part in _SECOND_SPLIT if part in group.parts)]
-            cells = [Quantity(group.parts[part], THOUSANDTHS) for part in parts]
-            n_lacking = len(STEP_PARTS) + len(_SECOND_SPLIT) - len(cells)
-            cells += [Quantity(NOTHING, THOUSANDTHS)] * n_lacking
+            cells = []
+            for part in (*STEP_PARTS, *_SECOND_SPLIT):  # in the order of the titles below
+                cells.append(Quantity(group.parts.get(part), THOUSANDTHS))
             rows.append((plain(arm), plain(group.group), *cells))
     if rows:
         yield Text(
@@ -94,9 +93,10 @@ def _parts(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
 
 
 def _statistics(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
-    """A table of each group's readings beside the parts, as gradient angle and Hessian trace.
+    """A table of each group's readings, a column for each of ``_STATISTICS``, as Hessian trace.
 
-    They are means over the checkpoints; nothing where no group was read.
+    A reading is a mean over the checkpoints; a dash where it was not read. Nothing where no group
+    was read.
     """
     rows: list[tuple[Cell, ...]] = []
     for arm, of_arm in causes.items():
@@ -109,14 +109,18 @@ def _statistics(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
     if rows:
         yield Text(
             "Means over the checkpoints. Clipping bias is the length that clipping takes from a "
-            "record's gradient, noise is its length on the mean over the group's part of a batch; "
-            "eigenvalues are of the Hessian of the group's loss."
+            "record's gradient. Noise norm is the length of the noise on a step's sum, divided by "
+            "the expected number of the group's records in a batch. Eigenvalues are of the Hessian "
+            "of the group's loss."
         )
         yield table(("method", "group", *_STATISTICS.values()), rows, most=8)
 
 
 def _correlations(report: Report, causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
-    """A table of rank correlations over records, a column for each pair; nothing without any."""
+    """A table of rank correlations of two readings over a group's records.
+
+    A row for each method and group, a column for each pair of readings; nothing without any.
+    """
     grouping = report.data.groupings[0].name
     pairs: dict[tuple[str, str], None] = {}  # of readings, in the order of the columns
     # (arm, group), a row -> pair of readings, a column -> their correlation.
@@ -141,7 +145,10 @@ def _correlations(report: Report, causes: Mapping[str, ArmCauses]) -> Iterator[B
 
 
 def _agreements(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
-    """A table of how often groups are in one order by a statistic and by cost."""
+    """A table of how often a reading and a cost put two groups in the same order.
+
+    A row for each method and reading; nothing without any.
+    """
     rows: list[tuple[Cell, ...]] = []
     for arm, of_arm in causes.items():
         for one in of_arm.agreements:
@@ -171,8 +178,9 @@ def _claims(decomposition: Decomposition) -> Iterator[Block]:
 def _bounds(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
     """A table of lower bounds on how much more a step costs one group than another.
 
-    Beside each stands the true difference; below, which assumption is not met. Nothing where no
-    bound was read.
+    In a bound's row stand the true difference, the share of steps at which the bound is positive,
+    and the share at which bound and truth have one sign. Below the table, a line for each
+    assumption that is not met names the methods. Nothing where no bound was read.
     """
     rows: list[tuple[Cell, ...]] = []
     failed: dict[str, dict[str, None]] = {}  # assumption that is not met -> arms, each once
@@ -182,8 +190,8 @@ def _bounds(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
             for share in (bound.positive.value, bound.agreement):
                 shares.append(UNKNOWN if share is None else f"{100 * share:.0f} %")
             between = f"{plain(bound.a)} minus {plain(bound.b)}"
-            numbers = [bare(n, THOUSANDTHS) for n in (bound.bound, bound.curved, bound.truth)]
-            rows.append((plain(arm), plain(bound.name), between, *numbers, *shares))
+            losses = [bare(loss, THOUSANDTHS) for loss in (bound.bound, bound.curved, bound.truth)]
+            rows.append((plain(arm), plain(bound.name), between, *losses, *shares))
             if bound.assumption:
                 failed.setdefault(bound.assumption, {})[plain(arm)] = None
     if rows:

@@ -42,10 +42,11 @@ class GroupCauses(Part):
             noise, then magnitude as published, clip (in closed form), and the other split of
             clipping, direction_star and magnitude_star, which turns first.
         statistics: Means over the checkpoints: ``angle_turned`` (degrees), ``clipped_share``,
-            ``excess_norm`` (the clipping bias, mean max(0, ||g|| - C)), ``noise_norm`` (the noise
-            on the mean over the group's part of a batch), ``hessian_trace``,
-            ``eigenvalue_largest`` and ``eigenvalue_smallest`` of the group's Hessian,
-            ``mean_closeness``, ``mean_input_norm``.
+            ``excess_norm`` (the clipping bias, mean max(0, ||g|| - C)), ``noise_norm`` (about
+            the length of the noise on a step's sum, divided by the expected number of the group's
+            records in a batch), ``hessian_trace``, ``eigenvalue_largest`` and
+            ``eigenvalue_smallest`` of the group's Hessian, ``mean_closeness`` (of a record to the
+            decision boundary), ``mean_input_norm``.
     """
 
     group: str
