@@ -131,13 +131,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells, of which a text shows the first; a last column without title is a note.
+    """Rows of cells below the titles of their columns.
 
     Args:
-        columns: Their titles.
-        rows: All of them.
-        most: Rows that are read at once: a text has no more, a page folds a table that has; None
-            for any.
+        columns: Title of each column, and whether it holds numbers.
+        rows: Of each row a cell for each column.
+        most: Rows that are read at once: a page folds a table that has more. None for any number.
     """
 
     columns: tuple[Column, ...]
@@ -151,7 +150,8 @@ class ByGroup:
 
     Args:
         table: The numbers.
-        axes: The ends of each column's axis, so that tables beside each other share them.
+        axes: (low, high) of each column's axis, in the column's own unit; tables by one grouping
+            have the same axes, so that they can be compared.
     """
 
     table: GroupTable
@@ -196,7 +196,7 @@ class Section:
         id: What links and tests know it by: letters, digits and dashes.
         title: Its heading; "" for what opens the document.
         blocks: What it says.
-        brief: What a terminal shows of it.
+        brief: What a terminal shows of it; () for nothing.
     """
 
     id: str
@@ -244,8 +244,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], *, most: int | No
     """A table of the document, from column titles and rows.
 
     Args:
-        head: Column titles; a title that starts with ``#`` marks a column of numbers. A last one,
-            ``note``, is left out where no row has one.
+        head: Column titles; a title that starts with ``#`` marks a column of numbers. A last
+            column with the title ``note`` is left out where no row has a note.
         rows: Cells, as many as titles.
         most: Rows that are read at once; None for any number.
     """

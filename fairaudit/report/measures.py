@@ -3,7 +3,8 @@
 A comparison is one arm against its reference, cut by one grouping. It holds gaps of every metric:
 one of kind ``pair`` for every two groups, a against b, and one of kind ``max``, the largest of
 them. A gap is detected if a test finds it beside everything that is judged of its arm. A measure is
-a cost, or of several classes the cost for one of them, as ``tpr_cost[2]``.
+a cost; a cost in a rate of one class may be there for each class, as ``tpr_cost[2]`` for the class
+of index 2.
 """
 
 import math
@@ -32,8 +33,8 @@ def main_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
             pairs.append(gap)
         elif gap.metric == metric and gap.kind == "max":
             largest = gap
-    # Of a class's rate in many groups a report keeps the largest gap and the pairs that were named:
-    # a single pair is then one of many.
+    # A named pair may be the only one that a report keeps of many groups: of a metric by class it
+    # keeps the largest gap and named pairs alone. Then that pair does not stand for all groups.
     is_one_of_many = bool(pairs) and pairs[0].named and len(comparison.by_group) > 2
     if len(pairs) == 1 and (largest is None or not is_one_of_many):
         return pairs[0]
@@ -41,7 +42,10 @@ def main_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
 
 
 def named_gaps(comparison: Comparison, metric: str = COST) -> list[Gap]:
-    """The gaps of the pairs that ``--compare`` named before training, without the main gap."""
+    """The gaps of the pairs that ``--compare`` named before training.
+
+    Without the main gap, which is such a pair's where it is the only one.
+    """
     named = [gap for gap in comparison.gaps if gap.named and gap.metric == metric]
     main = main_gap(comparison, metric)
     return [gap for gap in named if gap is not main]
@@ -56,7 +60,8 @@ def detected_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
     pairs = [gap for gap in comparison.gaps if gap.metric == metric and gap.kind == "pair"]
     pairs.sort(key=lambda gap: -abs(gap.signed.value or 0.0))
     main = main_gap(comparison, metric)
-    # A named pair with the largest gap comes first: its interval, of one pair, is narrower.
+    # The named pair of the same two groups as the largest gap comes first: its interval is that of
+    # one pair, while the largest gap's allows for all pairs that it was chosen from.
     named_main = [gap for gap in pairs if gap.named and main and {gap.a, gap.b} == {main.a, main.b}]
     for gap in (*named_main, main, *named_gaps(comparison, metric), *pairs):
         if gap is not None and is_detected(gap):
@@ -101,7 +106,7 @@ def is_detected(gap: Gap) -> bool:
 
 
 def cost_names(comparison: Comparison) -> list[str]:
-    """The measures that a comparison has, parts of costs aside.
+    """The measures that a comparison has: whole costs, without their parts.
 
     They stand in the order of the registry's costs, those by class in the order of the classes.
     """
@@ -112,10 +117,10 @@ def cost_names(comparison: Comparison) -> list[str]:
 
 
 def measures(comparison: Comparison) -> list[str]:
-    """The measures that findings are about.
+    """The measures that findings are about: of every cost one, or of a cost by class several.
 
-    A cost that exists for each class counts by its classes whose gap is detected; where there is
-    none, by the class whose gap may be the largest, as the farther end of its interval says.
+    Of a cost that is there for each class these are the classes whose gap is detected. Where none
+    is, it is the class whose gap may be the largest, by the farther end of its interval.
     """
     names = []
     with_gap = dict.fromkeys(gap.metric for gap in comparison.gaps if not part_of(gap.metric))
@@ -137,9 +142,9 @@ def _largest_possible(gap: Gap) -> float:
 
 
 def shown_costs(report: Report) -> list[str]:
-    """The measures that tables and charts have room for, at most six.
+    """The measures that tables and charts show, at most six.
 
-    Of measures by class only those that findings of some comparison are about.
+    Of a cost by class only the classes that findings of some comparison are about.
     """
     in_findings: set[str] = set()
     for comparison in report.costs:
@@ -176,7 +181,10 @@ def cost_title(metric: str, label: LabelFacts) -> str:
 
 
 def change_words(metric: str, label: LabelFacts) -> tuple[str, str]:
-    """What is said of the rate behind a cost where it worsens, and where it gets better."""
+    """The clause that the rate behind a cost worsens, and the clause that it gets better.
+
+    As ``the true positive rate falls`` and ``the true positive rate rises``.
+    """
     if "favourable" in spec_of(metric).needs:
         chosen = f"predicted {label.favourable}" if label.is_assumed else "selected"
         return f"{chosen} less often than before", f"{chosen} more often than before"
@@ -186,7 +194,10 @@ def change_words(metric: str, label: LabelFacts) -> tuple[str, str]:
 
 
 def better_words(metric: str) -> str:
-    """What is said of a rate that gets better, behind a clause on a group for which it worsens."""
+    """The clause that a rate gets better, where it follows a clause that the rate worsens.
+
+    As ``it rises`` of one group, after ``the true positive rate falls`` of another.
+    """
     if "favourable" in spec_of(metric).needs:
         return "more often"
     return "it falls" if _worsens_upwards(metric) else "it rises"
@@ -201,7 +212,8 @@ def _worsens_upwards(metric: str) -> bool:
 def compared_pairs(report: Report, arm: str, metrics: Collection[str]) -> int:
     """How many gaps between two groups are compared of a method, of all measures and groupings.
 
-    A pair that gates may not read does not count; one beside several references counts once.
+    A pair that gates may not read does not count. A pair that is compared under several references
+    of the method counts once.
 
     Args:
         report: Holds the comparisons.
@@ -234,6 +246,8 @@ def measure_text(metric: str, label: LabelFacts) -> str:
     # Where nobody said which class people want, it is not called selected.
     if "favourable" in spec.needs and label.is_assumed:
         return f"share predicted {label.favourable}"
+    # Rates are about the favourable class. Where that is not the positive one, "true positive rate"
+    # would name the wrong class.
     is_other_class = label.favourable not in (None, label.positive)
     if is_other_class and spec.name == "tpr":
         return f"recall of {label.favourable}"

@@ -85,7 +85,7 @@ class Study(Part):
         return None
 
     def sections(self, report: "Report") -> Mapping[str, Section]:
-        """Its sections, each by the place in ``sections.order`` before which it stands."""
+        """Place in ``sections.order.ORDER`` -> the study's section that stands before it there."""
         return {}
 
     @classmethod
@@ -98,9 +98,10 @@ class Study(Part):
 
 
 def _checked_study(content: Any) -> Study:  # noqa: ANN401 (of a file, or of an audit)
-    """One value of ``Report.studies``: a study of an audit as it is, one of a file as its class.
+    """One value of ``Report.studies``, as an object of its study's class.
 
-    The class belongs to a capability, so that pydantic cannot know it: ``name`` says which it is.
+    An audit gives such an object, which stays as it is; a file gives a dict. The class belongs to a
+    capability, so pydantic cannot know it: the dict's ``name`` says which capability it is.
 
     Raises:
         ValueError: No capability of that name is installed.
@@ -112,7 +113,8 @@ def _checked_study(content: Any) -> Study:  # noqa: ANN401 (of a file, or of an 
     study = types.get(str(name))
     if study is None:
         raise ValueError(f"no capability {name!r} here")
-    # As JSON, for strict validation of Python values refuses the lists that stand for tuples.
+    # As JSON text: strict validation of Python values would refuse the lists that are tuples in the
+    # class, and of JSON it takes them.
     return study.model_validate_json(json.dumps(content), strict=True)
 
 
@@ -163,10 +165,10 @@ class Report(Part):
 
     @property
     def test_rows(self) -> str:
-        """The words for a count of test rows; those of several splits are counted once each.
+        """What a count of test rows is called: ``test rows``, or with several splits ``distinct``.
 
-        There is one split where predictions were given or a column says which rows are test rows;
-        else there is one for each seed.
+        A row that is a test row of several splits is counted once. There is one split where
+        predictions were given or a column says which rows are test rows; else one for each seed.
         """
         splits = 1
         if not (self.training is None or self.data.split.given):
@@ -266,7 +268,7 @@ class Report(Part):
     def shares_trainings(self, other: "Report", *keys: str, study: str = "") -> bool:
         """Whether these arms are the very same trainings, or given predictions, in both reports.
 
-        Only then are equal numbers of both reports unchanged; of other trainings they are equal by
+        Only then do equal numbers say that nothing changed; numbers of other trainings are equal by
         chance.
 
         Args:

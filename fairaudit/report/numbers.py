@@ -13,7 +13,7 @@ from fairaudit.report.types.facts import ArmPrivacy, AttackFacts
 from fairaudit.results.estimates import Comparison, Estimate, GroupMeasure, Interval
 
 UNKNOWN = "–"
-_ROUNDING = 1e-15  # what is left of zero where numbers of about 1 are added and subtracted
+_ROUNDING = 1e-15  # below it a sum or difference of numbers of about 1 is zero but for rounding
 
 
 def number(value: float | None, decimals: int = 3) -> str:
@@ -119,7 +119,7 @@ def written(estimate: Interval | None, scale: Scale = OWN_UNIT, *, unknown: str 
 
 
 def _missing(estimate: Interval | None) -> str:
-    """Why there is no number, in words: it was not measured, or it is undefined for a reason."""
+    """Why there is no number: ``not measured``, or ``undefined`` with its reason, if any."""
     if estimate is None:
         return "not measured"
     reason = estimate.reason if isinstance(estimate, Estimate) else ""
@@ -143,7 +143,7 @@ def interval_alone(estimate: Interval, scale: Scale) -> str:
 
 
 def _digits(estimate: Interval, scale: Scale) -> Callable[[float], str]:
-    """The function that writes numbers of this estimate: exact ones may have another."""
+    """The function of the scale that writes this number: an exact number may have its own."""
     if scale.exact is not None and estimate.is_exact:
         return scale.exact
     return scale.digits
@@ -208,9 +208,10 @@ def spoken_rates(attacks: Mapping[str, Sequence[AttackFacts]]) -> str:
     """
     if not attacks:
         return ""
-    keys_of: dict[str, list[str]] = {}  # rates as they are written -> the arms that have them
+    keys_of: dict[str, list[str]] = {}  # rates as they are written -> keys of arms with these rates
     for key, rates in attacks.items():
-        keys_of.setdefault(_main_and_others(map(_percent_up, rates)), []).append(key)
+        identified = _main_and_others(map(_percent_up, rates))
+        keys_of.setdefault(identified, []).append(key)
     first = next(iter(attacks.values()))
     alarms = _main_and_others(f"{100 * rate.false_positive_rate:g} %" for rate in first)
     clauses = []

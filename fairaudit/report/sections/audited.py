@@ -12,7 +12,8 @@ from fairaudit.report.numbers import count
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.report.types.facts import DataFacts, LabelFacts
 
-_MOST_GROUPINGS, _MOST_GROUPS, _MOST_LISTED = 50, 100, 50  # that are named
+# At most so many groupings, groups of one grouping, and lines or columns of one kind are named.
+_MOST_GROUPINGS, _MOST_GROUPS, _MOST_LISTED = 50, 100, 50
 _LONGEST_NOTE = 1000  # characters
 
 
@@ -107,7 +108,8 @@ def _groups_line(data: DataFacts) -> str:
 def _training(report: Report) -> str:
     """The clause on what was trained: model, seeds, private runs or tried settings, and epochs.
 
-    Code of the user's own, which trains some arms, stands before it with the keys of these arms.
+    Where code of the user's own trains some arms, the clause begins with these arms and that code,
+    and model, seeds and epochs are those of the other arms.
     """
     training = report.training
     if training is None:
@@ -200,7 +202,7 @@ def _use_lines(data: DataFacts) -> Iterator[str]:
         yield f"Duplicate rows: {data.duplicate_rows:,}; on both sides of the first split: {across}"
     inputs = f"Model inputs: {count(data.inputs)}"
     columns = [one.name for one in data.groupings if one.name in data.features]
-    if columns:
+    if columns:  # group columns that the model is given
         inputs += f", of {arms_text([plain(name) for name in columns])}, too"
     elif data.features:
         inputs += ", none of a group column"

@@ -34,15 +34,16 @@ def section(report: Report) -> Section | None:
 
 
 def _cells(facts: ArmPrivacy) -> tuple[str, ...]:
-    """An arm's cells: kind of guarantee, epsilon by PLD and by RDP, delta, noise, and remarks.
+    """An arm's six cells: guarantee, epsilon by PLD and by RDP, delta, noise, and remarks.
 
-    A dash stands for what is not known or not guaranteed.
+    A dash stands for what is not known or not guaranteed. A claim of a user's trainer stands where
+    epsilon by PLD does, marked as claimed.
     """
     remarks = [facts.reason]
     if facts.claim is not None:
         claim = facts.claim
         epsilon, delta = UNKNOWN, UNKNOWN
-        if claim.epsilon is not None:
+        if claim.epsilon is not None:  # then delta is known, too
             epsilon, delta = f"ε ≤ {shown_up(claim.epsilon)} claimed", f"{claim.delta:g}"
         remarks += [claim.unit, claim.neighbouring, claim.accountant]
         return facts.guarantee.value, epsilon, UNKNOWN, delta, UNKNOWN, _joined(remarks)
@@ -50,7 +51,7 @@ def _cells(facts: ArmPrivacy) -> tuple[str, ...]:
         return "none", UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, _joined(remarks)
     if not facts.guarantee.has_epsilon or facts.epsilon is None:
         return "not established", UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, _joined(remarks)
-    # What one training releases: noise on sums over all records, or on sums over samples of them.
+    # One training releases sums with noise: over all records (Gaussian), else over Poisson samples.
     noise, event = UNKNOWN, facts.event
     if isinstance(event, Gaussian):
         noise = f"{event.noise_multiplier:.4g} times the sensitivity"

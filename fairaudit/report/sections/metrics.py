@@ -141,7 +141,7 @@ def _impact_ratios(report: Report) -> list[Block]:
     rows: list[tuple[Cell, ...]] = []
     for comparison, group in every_group(report.costs):
         before, after = (group.estimates.get(name) for name in (BEFORE, RATIO))
-        # Exact and equal: the most selected group, to which others are compared, has 1 in both.
+        # Exact and equal: a group that is the most selected one in both models has 1 by definition.
         if after is None or after.value is None or (after.is_exact and before == after):
             continue
         name = report.name_of(comparison.grouping, group.group)

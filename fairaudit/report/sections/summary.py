@@ -38,7 +38,8 @@ from fairaudit.report.types.verdicts import verdicts
 
 SUMMARY = "summary"  # the section's id
 OPEN = 3  # methods that are read at once; a page folds the others
-_MOST_RULES, _MOST_ITEMS = 3, 6  # that are told of a method, and of a series behind its first
+# At most so many rules are shown of a method, and so many findings after the first of a series.
+_MOST_RULES, _MOST_ITEMS = 3, 6
 _LONGEST = 1000  # characters of a sentence
 _BY_ESTIMATE = (
     "Methods stand by what their worst group pays, by its estimate: neighbours may differ by "
@@ -47,11 +48,11 @@ _BY_ESTIMATE = (
 
 
 def section(report: Report) -> Section | None:
-    """A block for every method: its verdict, its tables, what was found; None where there is none.
+    """The first section: of every method a heading with its verdict, its tables, what was found.
 
-    Of more than ``OPEN`` methods a table that ranks them stands first, and all but the first are
-    folded. A terminal shows what is not folded. The chart of the same numbers is for files and
-    notebooks.
+    Where there are more than ``OPEN`` methods, a table that ranks them stands first, and all after
+    the first ``OPEN`` are folded. A terminal shows what is not folded. The chart of the same
+    numbers is for files and notebooks. None where no method has a table or a finding.
     """
     tables = group_tables(report)
     axes = _axes(tables)
@@ -60,6 +61,7 @@ def section(report: Report) -> Section | None:
         findings = [finding for finding in report.findings if finding.arm == arm.key]
         shown = [ByGroup(t, axes[t.grouping]) for t in tables if t.arm == arm.key]
         if findings or shown:
+            # A method that meets all rules needs no advice; one without rules may need some.
             may_advise = verdicts(report.gates).get(arm.key) != "pass"
             blocks = tuple(_around_tables(findings, shown, may_advise=may_advise))
             by_arm.append((_heading(report, arm, findings), blocks))
@@ -83,9 +85,9 @@ def section(report: Report) -> Section | None:
 
 
 def _axes(tables: Sequence[GroupTable]) -> dict[str, tuple[tuple[float, float], ...]]:
-    """Name of a grouping -> (low, high) of each column's axis, which all of its tables share.
+    """Name of a grouping -> (low, high) of each column's axis, in the column's own unit.
 
-    An axis reaches as far as any of the tables needs.
+    All tables by one grouping share the axes: each reaches as far as any of these tables needs.
     """
     axes: dict[str, list[tuple[float, float]]] = {}
     for one in tables:
@@ -99,10 +101,11 @@ def _axes(tables: Sequence[GroupTable]) -> dict[str, tuple[tuple[float, float], 
 
 
 def _ranking(report: Report, tables: Sequence[GroupTable]) -> Table:
-    """A row for each method: epsilon, verdict, worst group, largest gap, accuracy.
+    """A table with a row for each method: epsilon, verdict, worst group, largest gap, accuracy.
 
-    The worst group and the largest gap are those of all groupings by the first measure. The method
-    whose worst group pays least stands first. Without rules there is no column of verdicts.
+    The worst group and the largest gap are looked for in all groupings, by the first column of the
+    tables. The method whose worst group pays least stands first. Without rules there is no column
+    of verdicts.
     """
     outcomes = verdicts(report.gates)
     rows: list[tuple[float, list[Cell]]] = []
@@ -131,9 +134,9 @@ def _ranking(report: Report, tables: Sequence[GroupTable]) -> Table:
 
 
 def _worst_group(of_arm: Sequence[GroupTable]) -> tuple[str, float]:
-    """The group that pays most by the first measure: in words with its number, and the number.
+    """The group that pays most by the tables' first column: words with its number, and the number.
 
-    A dash and minus infinity where no group can be judged.
+    A dash and minus infinity where no group can be judged; the method is then ranked first.
 
     Args:
         of_arm: The tables of one method, one for each grouping.
@@ -148,7 +151,7 @@ def _worst_group(of_arm: Sequence[GroupTable]) -> tuple[str, float]:
 
 
 def _largest_gap(of_arm: Sequence[GroupTable]) -> str:
-    """The largest gap by the first measure, with its interval and its groups; a dash without any.
+    """The largest gap of the tables' first column, with interval and groups; a dash without any.
 
     Args:
         of_arm: The tables of one method, one for each grouping.
@@ -161,7 +164,7 @@ def _largest_gap(of_arm: Sequence[GroupTable]) -> str:
             size = abs(row.cells[0].number.value)
             if size > largest:
                 largest = size
-                # The cell of a largest gap names its groups, the row of a pair has them itself.
+                # In the row of largest gaps each cell names its groups; a pair's row names them.
                 pair = " ".join(between_words(row.cells[0]))
                 if not pair:
                     pair = " less ".join(group_text(one.grouping, group) for group in row.groups)
@@ -175,7 +178,7 @@ def _heading(report: Report, arm: ArmFacts, findings: list[Finding]) -> Words:
     ``findings``: Those of the method.
     """
     words: list[Inline] = [Strong(_title(report, arm))]
-    # Each finding on whether a model works says that it does not.
+    # The findings of this question all say that the model does not work.
     if any(finding.question == "works" for finding in findings):
         words += [" ", Badge("inconclusive", "UNHEALTHY")]
     outcome = verdicts(report.gates).get(arm.key)
@@ -208,10 +211,10 @@ def _title(report: Report, arm: ArmFacts) -> str:
 def _around_tables(
     findings: Sequence[Finding], tables: Sequence[ByGroup], *, may_advise: bool
 ) -> Iterator[Block]:
-    """A method's tables with what is said of it.
+    """A method's tables, with the sentences of its findings around them.
 
-    Before them whether it works at all; below each who pays and from what; at the end what is of no
-    grouping, and what to try next.
+    Before the tables stands whether the method works at all; below each table who pays in its
+    grouping, and from what; at the end what is about no grouping, and what to try next.
 
     Args:
         findings: Those of the method.
@@ -221,7 +224,7 @@ def _around_tables(
     health = [f for f in findings if f.question in ("works", "unsure")]
     yield from (Text(line) for line in _sentences(health))
     on_costs = [f for f in findings if f.question in ("pays", "from", "beside")]
-    last_lines: list[str] = []  # one list below the last table
+    last_lines: list[str] = []  # all that stands below the last table is one list of bullets
     for block in tables:
         yield block
         here = [f for f in on_costs if f.grouping == block.table.grouping]
@@ -252,14 +255,17 @@ def _answers(findings: Sequence[Finding], questions: Sequence[Question]) -> list
 
 
 def _sentences(findings: Sequence[Finding]) -> Iterator[str]:
-    """The sentences of findings; those of one series are joined, as ``SERIES`` says."""
+    """The sentences of findings, those of one series joined to one sentence, as ``SERIES`` says.
+
+    Of a series the first finding has its whole sentence, the others their short form.
+    """
     by_series: dict[str, list[Finding]] = {}
     for finding in findings:
         # A finding that stands alone is a series of its own, under its text.
         by_series.setdefault(finding.series or finding.text, []).append(finding)
     for series, (first, *others) in by_series.items():
         text = first.text.removesuffix(".")
-        joint = SERIES.get(series)
+        joint = SERIES.get(series)  # None: the first finding stands for all of its series
         items = [finding.short for finding in others if finding.short]
         if joint is not None and items:
             if len(items) > _MOST_ITEMS:
