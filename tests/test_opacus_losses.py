@@ -171,6 +171,14 @@ def test_a_partial_function_is_the_module_with_these_options():
     torch.testing.assert_close(made(outputs, targets), given(outputs, targets))
 
 
+def test_a_partial_function_with_an_argument_that_the_module_lacks_is_taken_as_it_is():
+    given = functools.partial(F.mse_loss, weight=numbers(B, K).abs())  # one for each of a batch
+    assert as_module(given) is given
+    assert not is_known(given)
+    with pytest.raises(TrainingError, match="fails for a record alone"):
+        SingleLosses(given, "mean")(numbers(B, K).requires_grad_(), numbers(B, K, seed=4))
+
+
 @pytest.mark.parametrize(
     "criterion",
     [

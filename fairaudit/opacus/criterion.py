@@ -73,7 +73,10 @@ def as_module(criterion: Loss) -> Loss:
         function, keywords = criterion.func, criterion.keywords
     for known, module_type in _FUNCTIONS.items():
         if function is known:
-            module: Loss = module_type(**keywords)
+            try:
+                module: Loss = module_type(**keywords)
+            except TypeError:  # the function has arguments that the module lacks
+                return criterion
             return module
     return criterion
 
@@ -198,9 +201,20 @@ class SingleLosses:
         # an axis of records; the gradient of one that is trained would be lost.
         if any(b.dim() >= outputs.dim() or b.requires_grad for b in criterion.buffers()):
             return False
-        if type(criterion) in _BY_NUMBER:
-            return outputs.shape == targets.shape
-        return outputs.dim() > 1
+        if type(criterion) in _BY_ROW and outputs.dim() < 2:
+            return False  # PyTorch takes a flat [B] for the outputs of one record
+        return targets.shape == self._shape_of_targets(outputs, targets)
+
+    def _shape_of_targets(self, outputs: Tensor, targets: Tensor) -> torch.Size:
+        """The one shape of targets [B, ...] at which a known criterion pairs each row with its own.
+
+        PyTorch refuses other shapes of targets for some losses; for others it broadcasts them.
+        """
+        kind = type(self.criterion)
+        has_shares = kind is nn.CrossEntropyLoss and targets.is_floating_point()
+        if kind in (*_BY_CLASS, nn.MultiMarginLoss) and not has_shares:
+            return outputs.shape[:1] + outputs.shape[2:]  # one class for each place, [B, ...]
+        return outputs.shape
 
     def _at_once(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The losses [B] of a known criterion, by one call for all rows, each taken by itself.
