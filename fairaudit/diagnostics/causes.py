@@ -48,17 +48,17 @@ from fairaudit.methods.gradient import GradientMethod
 from fairaudit.privacy.streams import numpy_stream
 from fairaudit.results.steps import CORRELATED
 
-PILOT = 8  # Poisson batches that say how many are needed; no expectation is taken over them
+PILOT = 8  # Poisson batches that say how many more are needed; no expectation is taken over these
 LEAST, MOST = 8, 64  # M, Poisson batches behind every expectation that has no closed form
-DRAWN = ("r_direction", "r_magnitude_effective")  # what the number of batches is chosen for
-MOST_BYTES = 2**28  # of their gradients, which are all held at once
+DRAWN = ("r_direction", "r_magnitude_effective")  # terms that the number of batches is chosen for
+MOST_BYTES = 2**28  # of the batches' gradients, which are all held at once
 # Wanted standard errors, as a share of the part or of all parts: the larger.
 OF_PART, OF_ALL = 0.1, 0.01
-# So many of these batches are also summed with random signs, for the covariance in R_clip; few are
-# enough, for it is small beside the first order.
+# So many of the M batches are also summed with random signs, for the covariance in R_clip. Few are
+# enough, for the covariance is small beside the first order.
 PROBES = 4
-# Checkpoints at which eigenvalues are read where the Hessian is written out; and at which they are
-# read of other models, and correlations of all: these cost more than all else.
+# Eigenvalues and correlations cost more than all other readings. So eigenvalues are read at
+# THOROUGH checkpoints where the Hessian is written out, else at FEW; correlations are read at FEW.
 THOROUGH, FEW = 8, 3
 HESSIAN_RECORDS = 1024  # stratified by group; gradients are taken over all records
 
@@ -78,7 +78,8 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
         return {}
     reading = CauseReading(method, task)
     steps = tuple(checkpoint.step for checkpoint in trained.checkpoints)
-    # The first step is always among them: between these the last spectra stand in the bounds.
+    # The first checkpoint is always among them: at a checkpoint whose eigenvalues are not read, the
+    # bounds take the latest that were.
     few = (*steps[:1], *spread(steps[1:], FEW - 1))
     many = (*steps[:1], *spread(steps[1:], THOROUGH - 1))
     spectra = many if trained.network.n_parameters <= DENSE_LIMIT else few
@@ -91,7 +92,7 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
 
 
 def _stacked(readings: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Readings of replicates, or of checkpoints, put together: float64, along a new first axis."""
+    """Readings of replicates, or of checkpoints, by name: stacked, float64, on a new first axis."""
     series: dict[str, list[Tensor]] = {}
     for reading in readings:
         for name, value in reading.items():
@@ -130,8 +131,9 @@ class CauseReading:
 
         Args:
             checkpoint: The step.
-            has_spectra: Whether eigenvalues are read here; else the last stand in the bounds.
-            has_correlations: Whether rank correlations are.
+            has_spectra: Whether eigenvalues are read at this step; if not, they are NaN in the
+                series, and the bounds take those of the latest step that has them.
+            has_correlations: Whether rank correlations are read at this step, else NaN.
         """
         landscapes = [
             Landscape(self.task.model, theta.clone(), self.records)
@@ -141,7 +143,8 @@ class CauseReading:
         series = _stacked([self._of_records(landscape, label) for landscape in landscapes])
         if self.is_plain(checkpoint):
             return series
-        # What is not read here is NaN in the series; the bounds take the latest that was.
+        # The series of the step has NaN unless eigenvalues are read; ``_spectra``, which the bounds
+        # read, keeps the latest.
         of_step = [Spectra.unknown(self.task.pool.n_groups)] * self.task.repeats
         if has_spectra:
             of_step = self._spectra = [Spectra(*extremes(landscape)) for landscape in landscapes]
@@ -153,7 +156,7 @@ class CauseReading:
 
         Args:
             landscape: Model, parameters, records.
-            label: Of the correlations' random stream; None: they are NaN.
+            label: Of the correlations' random stream; None: correlations are not read, but NaN.
 
         Returns:
             ``hessian_trace`` and its ``_se``, ``mean_input_norm`` and ``mean_closeness``, [K + 1]
@@ -191,7 +194,8 @@ class CauseReading:
         Args:
             checkpoint: The step.
             landscapes: The loss around the parameters, one of each replicate.
-            trace: Trace of each group's Hessian and, last, of all records', [R, K + 1].
+            trace: Trace of the Hessian of each group's mean loss and, last, of all records', for
+                R_noise, [R, K + 1].
         """
         reader = StepReader(self.method, self.task, checkpoint)
         moments = reader.moments()
@@ -205,7 +209,9 @@ class CauseReading:
         of_pilot = []
         for r, batches in enumerate(pilot):
             both = torch.cat([batches.plain, batches.clipped])
-            places_of_both = [*range(PILOT), *range(PILOT)]  # a pair meets the same slice
+            # g_B and gbar_B of one batch meet the same slice of records, for their difference
+            # counts.
+            places_of_both = [*range(PILOT), *range(PILOT)]
             forms_of_both = quadratic_forms(landscapes[r], both, places_of_both)
             plain, clipped = torch.split(forms_of_both, PILOT)
             parts = clipping_parts(batches, means[r], plain, clipped, samplings[r])
@@ -235,10 +241,11 @@ class CauseReading:
         }
 
     def _noise_norm(self, sampling: Sampling) -> Tensor:
-        """Length of the noise on the mean over a group's part of a batch, [K], about.
+        """About the L2 norm of the step's noise, as noise on the mean over a group's records, [K].
 
-        sigma s sqrt(P) / (q N_a), with ``noise_std`` = sigma s / (qN); infinite for a group without
-        records.
+        sigma s sqrt(P) / (q N_a): the noise on the sum has P coordinates of std sigma s, and a
+        batch is expected to hold q N_a records of group a. In the code sigma s / q is ``noise_std``
+        times the public N. Infinite for a group without records.
         """
         pool = self.task.pool
         sizes = torch.bincount(pool.groups[: pool.n_records], minlength=pool.n_groups).double()
@@ -314,16 +321,19 @@ def batches_needed(pilot: Sequence[Mapping[str, Tensor]], parameters: int) -> in
     """How many batches bring every group's direction and magnitude to the wanted standard errors.
 
     Those are a tenth of the part, or a hundredth of all parts together where that is more. The
-    number depends on batches over which no expectation is taken, so that a lucky draw cannot end
-    the drawing, which would bias the expectations; and on no clock, so that equal audits read
-    alike.
+    number depends on the pilot's batches, over which no expectation is taken, so that a lucky draw
+    cannot end the drawing, which would bias the expectations; and on no clock, so that equal audits
+    give equal numbers.
+
+    ``step_terms.batches_for_terms`` is the rule for the terms of every audit. It differs: there one
+    error serves both parts, and memory may bring the number below ``LEAST``.
 
     Args:
         pilot: Of each replicate, the terms over the pilot's batches, with ``r_noise``.
         parameters: P.
 
     Returns:
-        8 to 64; less than 64 where 256 MiB hold no more batches' gradients.
+        8 to 64; less than 64, but not less than 8, where 256 MiB hold no more batches' gradients.
     """
     batches = float(LEAST)
     for terms in pilot:
@@ -331,10 +341,11 @@ def batches_needed(pilot: Sequence[Mapping[str, Tensor]], parameters: int) -> in
         parts = torch.stack([terms[name].abs() for name in (*DRAWN, "r_noise")])
         ratios = errors / torch.maximum(OF_PART * parts[:2], OF_ALL * parts.sum(0))
         # An error of 0 needs no more batches, and one that is not known (NaN) says nothing.
-        finite = ratios[errors > 0]
-        if len(finite):
-            # Errors fall with the root of the number of batches: so many bring every ratio to 1.
-            batches = max(batches, *(PILOT * finite**2).tolist())
+        known = ratios[errors > 0]
+        if len(known):
+            # Errors fall with the root of the number of batches, so a ratio r of error to wanted
+            # error needs r^2 times the pilot's batches.
+            batches = max(batches, *(PILOT * known**2).tolist())
     # A batch leaves two float64 gradients, before and after clipping, of every replicate.
     room = MOST_BYTES // (2 * 8 * parameters * len(pilot))
     return max(LEAST, min(math.ceil(min(batches, MOST)), room))
@@ -343,10 +354,10 @@ def batches_needed(pilot: Sequence[Mapping[str, Tensor]], parameters: int) -> in
 def angle_turned(batches: Batches, means: Means) -> Tensor:
     """Degrees by which clipping turns the batch's gradient away from each group's, [K].
 
-    A mean over the batches, below 0 where it turns towards the group's; the groups' gradients are
-    those of the whole training split.
+    angle(g_a, gbar_B) - angle(g_a, g_B), the mean over the batches; below 0 where clipping turns
+    the batch's gradient towards the group's. g_a is the group's mean over the training split.
     """
-    group = means.group[:-1]
+    group = means.group[:-1]  # without the last row, which is of all records
     before = cosine(batches.plain.unsqueeze(1), group)  # [M, K]
     after = cosine(batches.clipped.unsqueeze(1), group)
     return (after.arccos() - before.arccos()).nanmean(0).rad2deg()

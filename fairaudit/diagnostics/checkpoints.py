@@ -26,10 +26,10 @@ from fairaudit.privacy.streams import numpy_stream
 
 ROWS_AT_ONCE = 4096  # in one forward pass
 SMALL = 2**17  # parameters times records of a block, below which calls are what takes time
-ROUNDING = 1e-6  # of a factor
-ROW_NUMBERS = 2**22  # of all rows of weights together
+ROUNDING = 1e-6  # relative: a factor so near that of a zero gradient is no clip in ``bounds``
+ROW_NUMBERS = 2**22  # numbers in all the weighted sums [W, R, P] that one call makes
 CLIPPED = 1.0 - 1e-4  # a smaller factor is a clip: by more than the guard on norms
-# Where a rule's bound on norms is looked for, and by how many norms at a time.
+# Norms between which a rule's bound is looked for, and how many norms are tried at a time.
 LEAST_BOUND, MOST_BOUND, GRID = 1e-9, 1e9, 512
 MOST_BYTES = 2**31  # of kept parameters
 
@@ -136,8 +136,8 @@ class StepReader:
         self.rule: ClippingRule[Any] = method.rule(task)
         # Whether training held the rule's factors to the sensitivity that it claims.
         self.is_limited = claims_sensitivity(method.release(task))
-        # Rows of weights that one call of sums may ask for: fewer of a large model, for each is a
-        # vector of its size.
+        # W, the rows of weights that one call of ``sums`` may ask for: 4 to 16, fewer of a large
+        # model, for each row takes a sum [R, P].
         self.most_rows = max(4, min(16, ROW_NUMBERS // self.network.theta.numel()))
         self.tape = method.tape(self.objective)(self.network, self.most_rows, task.budget)
 
@@ -151,8 +151,8 @@ class StepReader:
         batch = self._gather(records)
         norms, scale, unclipped = self._scaled(batch)
         rows = [weight.to(norms).expand_as(norms) for weight in weights]
-        # The tape's sums are of its last pass backward: first the objective's, then the loss's own
-        # where training followed another objective.
+        # The tape sums the gradients of its last pass backward. That is first the objective's pass;
+        # where training followed another objective than the loss, ``_plain`` then makes the loss's.
         processed = self._weighted([scale * row for row in rows])
         if not isinstance(self.objective, Erm):
             self._plain(batch)
@@ -181,13 +181,13 @@ class StepReader:
             clipped,
             torch.zeros_like(self.network.theta).double(),
         )
-        # Records, and the block of each.
+        # Pairs (records, the block's number of each record), [B] each.
         pieces = [(records, torch.full((len(records),), j)) for j, records in enumerate(blocks)]
         # The blocks of a small model are read together, each as a row of weights, for calls are
         # what takes time; those of a large one apart, for each row is a pass over all records.
         if self.is_small(int(counts.sum()) // len(blocks)):
             all_records, their_blocks = zip(*pieces, strict=True)
-            pieces = [(torch.cat(all_records), torch.cat(their_blocks))]
+            pieces = [(torch.cat(all_records), torch.cat(their_blocks))]  # one piece of all blocks
         for records, of_records in pieces:
             for rows in torch.split(torch.arange(len(records)), ROWS_AT_ONCE):
                 if not len(rows):  # a group that a seed does not train on
@@ -219,9 +219,9 @@ class StepReader:
             block_sums.processed.add_(self._weighted([scale])[0])
         plain_norms = norms
         if not isinstance(self.objective, Erm):
-            # The tape's sums below are then of this pass.
+            # Run before the tape's sums below, which are of its last pass backward.
             plain_norms = self._plain(batch)
-        present = torch.unique_consecutive(places).tolist()
+        present = torch.unique_consecutive(places).tolist()  # blocks of which there is a record
         for some in torch.split(torch.tensor(present), self.most_rows):
             rows = [(places == j).to(norms).expand_as(norms) for j in some]
             block_sums.gradients[:, some] += self._weighted(rows).transpose(0, 1)
@@ -262,7 +262,8 @@ class StepReader:
             kept = scale.view(logs.shape) >= (1 - ROUNDING) * unclipped
             if turn == 0:  # on the first grid the shortest is kept and the longest is clipped
                 is_between = kept[..., :1] & ~kept[..., -1:]
-            # Of the leading norms that are kept the last; -1 where the first is clipped already.
+            # Index of the last norm before the first that is clipped; -1 where the first is. The
+            # clamps below keep indices on the grid; what they alter there is not ``is_between``.
             last = kept.double().cumprod(-1).sum(-1, keepdim=True).long() - 1
             low = logs.gather(-1, last.clamp(0, GRID - 2))
             high = logs.gather(-1, (last + 1).clamp(1, GRID - 1))
@@ -278,10 +279,11 @@ class StepReader:
         return self.task.pool.gather(records.repeat(self.task.repeats, 1), None)
 
     def _scaled(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Carry a batch through the objective's pass, and let the rule scale it, [R, B] each.
+        """Run the objective's pass over a batch, and let the rule scale the records' gradients.
 
         Returns:
-            (norms of the records' gradients, the rule's factors, those of zero gradients).
+            (norms of the records' gradients, the rule's factors, the factors that it would give
+            zero gradients), [R, B] each.
         """
         group = self._lead(batch.group)
         logits = self.tape.forward(batch.inputs, batch.norms)
@@ -299,7 +301,9 @@ class StepReader:
         return norms, scale, unclipped
 
     def _plain(self, batch: Batch) -> Tensor:
-        """Carry a batch through the loss's own pass, where training followed another objective's.
+        """Run the loss's own pass over a batch, where training followed another objective.
+
+        The tape's sums are then of the loss's gradients.
 
         Returns:
             Norms of the records' gradients, [R, B].
@@ -340,7 +344,8 @@ class StepReader:
     def unclipped(self, replicate: int) -> float:
         """The factor u that the rule gives a gradient which it does not clip.
 
-        1 where groups have factors of their own, for then there is no one step to compare with.
+        1 where groups have factors of their own: no single step of plain SGD then has the length of
+        an unclipped one.
 
         Args:
             replicate: Its number, 0 to R - 1.

@@ -30,9 +30,12 @@ DENSE_LIMIT = 512  # parameters up to which a Hessian is written out for its eig
 TOLERANCE, ITERATIONS = 5e-3, 100  # of an eigenvalue that is looked for by products H v
 EIGEN_RECORDS = 128  # of a group, that such products are taken over
 BASIS_LIMIT = 2000  # parameters up to which a trace is taken by one form per parameter
-COLUMN_NUMBERS = 2**24  # numbers held at once for traces of records
-SLICE, EVERY = 16, -1  # records in a slice; the place of a vector that meets all of them
-NUMBERS_AT_ONCE = 2**18  # inputs of one graph: what a module's activations take is not known
+HELD_NUMBERS = 2**24  # float numbers held at once where traces of records are computed
+SLICE = 16  # records in a slice of a group
+EVERY = -1  # in place of a slice's number: the vector meets all records
+# Input numbers, records times features, behind one autograd graph. The memory goes to the module's
+# activations, of which nothing is known; so inputs are bounded in their place.
+NUMBERS_AT_ONCE = 2**18
 
 
 # First and second derivative of an activation, as functions of its output y.
@@ -61,15 +64,16 @@ def quadratic_forms(
 ) -> Tensor:
     """v^T H_a v for every group a and for the whole.
 
-    Exact without ``places``, and of one linear layer.
+    Exact without ``places``, and with them where the model is one linear layer: ``places`` are then
+    not read.
 
     Args:
         landscape: Model, parameters, records.
         vectors: [V, P], in the engine's order of parameters.
         places: Of each vector the number of the slice of about ``SLICE`` records of every group
-            that it meets, counted round where a group has fewer slices; ``EVERY`` for all records.
-            The mean over vectors with places 0, 1, .. is then one over vectors and records at once,
-            for a fraction of the work.
+            that it meets, modulo the group's number of slices; ``EVERY`` for all records. The mean
+            over vectors with places 0, 1, .. is then one over vectors and records at once, for a
+            fraction of the work. None: every vector meets all records.
 
     Returns:
         [V, K + 1], float64; NaN for an absent group.
@@ -82,17 +86,17 @@ def quadratic_forms(
     means = torch.full((len(vectors), records.n_groups), torch.nan, dtype=torch.float64)
     for group, (first, end) in enumerate(itertools.pairwise(records.edges)):
         slices = max(1, math.ceil((end - first) / SLICE))
-        vectors_of_slice: dict[int, list[int]] = {}
-        for number, place in enumerate(places):
+        vectors_of_slice: dict[int, list[int]] = {}  # slice, or EVERY -> indices of its vectors
+        for index, place in enumerate(places):
             met = EVERY if place == EVERY else place % slices
-            vectors_of_slice.setdefault(met, []).append(number)
-        for place, numbers in vectors_of_slice.items():
+            vectors_of_slice.setdefault(met, []).append(index)
+        for met, indices in vectors_of_slice.items():
             rows = torch.arange(first, end)
-            if place != EVERY:
+            if met != EVERY:
                 # Every ``slices``-th record, for neighbours in the file may be alike.
-                rows = rows[place::slices]
-            if len(rows):
-                means[numbers, group] = summed_forms(landscape, vectors[numbers], rows) / len(rows)
+                rows = rows[met::slices]
+            if len(rows):  # an absent group has none
+                means[indices, group] = summed_forms(landscape, vectors[indices], rows) / len(rows)
     return records.means(means * records.counts)
 
 
@@ -110,7 +114,7 @@ def summed_forms(landscape: Landscape, vectors: Tensor, rows: Tensor) -> Tensor:
     leaf = landscape.theta.clone().requires_grad_()
     for piece in torch.split(rows, rows_at_once):
         of_records = forms_of_records(landscape, vectors, piece)
-        if of_records is not None:
+        if of_records is not None:  # in closed form, without a graph
             sums += of_records.sum(1, dtype=torch.float64).cpu()
             continue
         records = landscape.records
@@ -153,6 +157,7 @@ def forms_of_records(
     for layer in layers:
         inputs, outputs = outputs, layer.forward(outputs)
         if isinstance(layer, Linear):
+            # The parts of every v that move this layer's weights and, below, its biases.
             weights = vectors[:, layer.start : layer.split].reshape(-1, *layer.shape)
             moved = (inputs @ weights.flatten(0, 1).T).view(len(inputs), -1, layer.shape[0])
             moved = moved.transpose(0, 1)
@@ -170,8 +175,9 @@ def forms_of_records(
     assert first is not None, "a model has a linear layer"
     assert second is not None
     probabilities, delta = landscape.records.loss_gradient(outputs, rows)
-    spread = (probabilities * first.square()).sum(-1) - (probabilities * first).sum(-1).square()
-    return (delta * second).sum(-1) + spread
+    # Var_p(z') = E_p z'^2 - (E_p z')^2.
+    variance = (probabilities * first.square()).sum(-1) - (probabilities * first).sum(-1).square()
+    return (delta * second).sum(-1) + variance
 
 
 def _is_chain(layers: Sequence[Layer]) -> bool:
@@ -326,14 +332,15 @@ def _largest_eigenvalue(apply: Callable[[Float64], Float64], size: int) -> float
 def traces(landscape: Landscape, of_records: Tensor | None, *, seed: int) -> tuple[Tensor, Tensor]:
     """Tr H_a of every group and of the whole, and its standard error, [K + 1] each, float64.
 
-    Exact where the records' own are known, and by one form per parameter up to 2,000 parameters;
-    else Hutchinson's estimate with the same Rademacher probes for all groups. The whole is last, an
-    absent group NaN.
+    Exact, with error 0, where the traces of the records' Hessians are given; exact, too, up to
+    2,000 parameters, as the sum of e_j^T H e_j over the unit vectors e_j. Else Hutchinson's
+    estimate, the mean of z^T H z over ``PROBES`` vectors z of random signs, the same for all
+    groups. The whole is last, an absent group NaN.
 
     Args:
         landscape: Model, parameters, records.
-        of_records: tr H_i of every record, [n], as of :func:`traces_of_records`; None where they
-            are not known.
+        of_records: tr H_i of every record's Hessian, [n], from :func:`traces_of_records`; None
+            where that function gives None.
         seed: The audit seed; no training draws from the probes' stream.
 
     Source: Hutchinson 1990.
@@ -358,13 +365,16 @@ def traces_of_records(landscape: Landscape) -> Tensor | None:
     None where the model is no chain of linear layers and activations of ``CURVES``.
 
     A linear layer's outputs z are linear in its parameters, with its input x (and 1 for the bias)
-    as the coefficients: the trace over the parameters is |x|^2 + 1 times the trace over z.
+    as the coefficients. So the trace over its parameters is |x|^2 (with a bias |x|^2 + 1) times the
+    trace of the Hessian in z; the record's trace is the sum over its layers.
     """
     layers = landscape.layers()
     if layers is None or not _is_chain(layers):
         return None
-    widths = [layer.shape[0] for layer in layers if isinstance(layer, Linear)]
-    rows_at_once = max(1, COLUMN_NUMBERS // (sum(widths) * max(widths)))
+    widths = [layer.shape[0] for layer in layers if isinstance(layer, Linear)]  # of outputs
+    # The columns [n, J, width] of _traces_of_chain take the memory. Their number J is about that of
+    # the outputs of all linear layers together, and none is longer than the widest layer.
+    rows_at_once = max(1, HELD_NUMBERS // (sum(widths) * max(widths)))
     traces = []
     for _, rows in landscape.records.pieces(rows_at_once):
         traces.append(_traces_of_chain(landscape, layers, rows))
@@ -376,8 +386,9 @@ def _traces_of_chain(landscape: Landscape, layers: Sequence[Layer], rows: slice)
 
     The loss's Hessian in the outputs z of a layer is kept as sum_j w_j c_j c_j^T + diag(bend), and
     carried from the last layer down: ``weights`` w [n, J], ``columns`` c [n, J, width] and ``bend``
-    [n, width], beside ``delta`` [n, width], the loss's gradient in z. Below an activation a it is
-    diag(a') S diag(a') + diag(delta a''), below a linear layer W^T S W, where S is the one above.
+    [n, width], together with ``delta`` [n, width], the loss's gradient in z. If S is the Hessian in
+    the outputs of an activation a, that in its inputs is diag(a') S diag(a') + diag(delta a''). If
+    S is the Hessian in the outputs of a linear layer, that in its inputs is W^T S W.
     """
     values = [landscape.records.features[rows]]
     for layer in layers:
@@ -388,7 +399,7 @@ def _traces_of_chain(landscape: Landscape, layers: Sequence[Layer], rows: slice)
     columns = torch.eye(delta.shape[1]).to(delta) - probabilities.unsqueeze(1)
     bend = torch.zeros_like(delta)
     total = torch.zeros_like(delta[:, 0])
-    linear_below = sum(isinstance(layer, Linear) for layer in layers)
+    linear_below = sum(isinstance(layer, Linear) for layer in layers)  # not yet passed
     for index in reversed(range(len(layers))):
         layer = layers[index]
         if not isinstance(layer, Linear):
@@ -405,8 +416,9 @@ def _traces_of_chain(landscape: Landscape, layers: Sequence[Layer], rows: slice)
             break
         columns = columns @ layer.weight
         delta = delta @ layer.weight
-        # W^T diag(bend) W. Where one linear layer is left, only the trace of its Hessian is wanted,
-        # for which the diagonal is enough; else the rows of W become columns of weight bend.
+        # The part W^T diag(bend) W. If one linear layer is left, only the trace of the Hessian in
+        # its outputs is wanted, for which the diagonal is enough. Else the rows of W become
+        # columns, with bend as their weights.
         if linear_below == 1:
             bend = bend @ layer.weight.square()
         else:

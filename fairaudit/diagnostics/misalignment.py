@@ -48,7 +48,7 @@ from fairaudit.diagnostics.step_terms import (
     StepProducts,
     StepScale,
     Turns,
-    batches_needed,
+    batches_for_terms,
     left_out,
 )
 from fairaudit.engine.release import Release
@@ -60,10 +60,11 @@ from fairaudit.results.steps import BATCHES, BLOCKS, TURNED, array_name
 Int64 = NDArray[np.int64]
 
 LEAST_ROWS = 20  # of a group: fewer have no angle
-# Of ||g_a||^2 at most this share may be chance; the corrected length is nowhere below the rest of
-# LEAST_LEFT with a block left out.
-MOST_CHANCE, LEAST_LEFT = 0.5, 0.1
-MOST_COSINE = 1.05  # a corrected cosine beyond it has lost its length to chance
+MOST_CHANCE = 0.5  # share of ||g_a||^2 that may be chance; with more, the group has no angle
+# Share of ||g_a||^2 that the corrected square keeps at least. Only a mean with a block left out can
+# come so low, for MOST_CHANCE is judged of all rows.
+LEAST_LEFT = 0.1
+MOST_COSINE = 1.05  # beyond it a corrected cosine is undefined: its length was mostly chance
 MOST_BYTES = 2**31  # of groups' mean gradients, which are held at once
 # The readings beside the terms, in the report's names.
 READINGS = (
@@ -147,6 +148,7 @@ def read(
     if bool(torch.isinf(trained.checkpoints[0].sensitivity).all()):  # nothing is clipped
         return {}
     float64_bytes = 8
+    # A gradient for each block and one for the mean, of all replicates (parameters are [R, P]).
     bytes_of_group = float64_bytes * trained.parameters.numel() * (BLOCKS + 1)
     if bytes_of_group * max(cut.n_groups + 1 for cut in cuts) > MOST_BYTES:
         return {}
@@ -262,7 +264,8 @@ class CutReader:
         """
         sums = torch.stack([blocks.gradients for blocks in of_groups], 1)
         counts = torch.stack([blocks.counts for blocks in of_groups])  # [K, BLOCKS]
-        # A mean of unit vectors has as entries the weights of the blocks.
+        # The weight of each block in a mean, [K, J, BLOCKS]: if the sum over block j is the unit
+        # vector e_j, the mean over blocks has the weights as its entries. NaN without rows, so 0.
         unit_sums = torch.eye(BLOCKS, dtype=torch.float64).unsqueeze(0)
         weights = torch.cat([left_out(unit_sums, of_group).nan_to_num(0.0) for of_group in counts])
         # ||g_a||^2 from the products of the group's blocks with each other, w^T (S S^T) w.
@@ -270,11 +273,12 @@ class CutReader:
         squares = torch.einsum("kjb,rkbc,kjc->rkj", weights, products, weights)
         of_all = (self.shares.view(-1, 1, 1) * weights).transpose(0, 1).flatten(1)  # [J, K BLOCKS]
         whole = torch.matmul(of_all, sums.flatten(1, 2))  # [R, J, P]
-        # tr S_a / n_a = (mean ||g_i||^2 - ||g_a||^2) / (n_a - 1).
+        # tr S_a / n_a = (mean ||g_i||^2 - ||g_a||^2) / (n_a - 1), with rows n_a, [K, J].
         rows = torch.cat([counts.sum(1, keepdim=True), counts.sum(1, keepdim=True) - counts], 1)
         of_records = torch.stack([left_out(one.squares, one.counts) for one in of_groups], 1)
         chance = (of_records - squares) / (rows - 1).clamp(min=1)
-        # The mean over all is the sum of share g_a, so its chance is that of share^2 times g_a's.
+        # The mean over all records is sum_a share_a g_a, so what chance adds to its square is
+        # sum_a share_a^2 chance_a. ``together`` multiplies by share_a once more.
         shared = self.together(list((self.shares.view(-1, 1) * chance).unbind(1)))[:, -1:]
         return GroupMeans(
             sums=sums,
@@ -287,7 +291,7 @@ class CutReader:
         )
 
     def together(self, of_groups: Sequence[Tensor]) -> Tensor:
-        """Means over the records of each group, and behind them the mean over all records.
+        """Means over the records of each group, then sum_a share_a mean_a, that over all records.
 
         Args:
             of_groups: The mean of each group, K of [R, ...]; one of a group without rows does not
@@ -304,7 +308,7 @@ class CutReader:
 
 
 class StepOfCuts:
-    """The readings of one step by all groupings.
+    """Takes the readings of one step, of every grouping.
 
     Args:
         reader: Reads gradients at the step.
@@ -312,7 +316,7 @@ class StepOfCuts:
 
     Attributes:
         series: Of each grouping the readings by name, [R, K + 1, J] float64.
-        batches: Poisson batches behind the terms; 0 without terms.
+        batches: How many Poisson batches are behind the terms; 0 without terms.
     """
 
     def __init__(self, reader: StepReader, pilot: StepBatches) -> None:
@@ -341,7 +345,9 @@ class StepOfCuts:
         known = self._known_products(cut_reader, of_groups, means)
         of_pilot = StepProducts.of(self.pilot, plain, clipped, known)
         turns = Turns.of(of_pilot, self.scale.unclipped)
-        # A unit that all groups share, so that every checkpoint counts alike.
+        # Turns are counted in a unit that all groups of the step share, so that checkpoints of
+        # large and of small gradients count alike: eta ||g_B|| times the mean norm of a record's
+        # gradient (last group: all records; place 0: no block left out).
         norms = series["gradient_norm"]
         unit = self.scale.learning_rate * self.pilot.lengths[0].mean(1) * norms[:, -1, 0]
         series[TURNED] = self.scale.learning_rate * turns.direction / unit.view(-1, 1, 1)
@@ -400,22 +406,23 @@ class StepOfCuts:
         # The pilot's value: one taken from the very batches would bias their expectations.
         typical = self.pilot.shrinkage[:, usable].mean(1)
         curvatures = [CurvatureReader(self.reader, one.reader.curved) for one in self._terms]
-        self.batches = self._read_noise(curvatures, typical, amount)
+        self.batches = self._write_noise(curvatures, typical, amount)
         batches = drawn(self.reader, "batches", self.batches)
         if not batches.usable.any():
             return
         for of_cut, curvature in zip(self._terms, curvatures, strict=True):
-            self._read_turns(of_cut, curvature, batches, typical)
+            self._write_turns(of_cut, curvature, batches, typical)
 
-    def _read_noise(
+    def _write_noise(
         self, curvatures: Sequence[CurvatureReader], typical: Tensor, amount: Amount
     ) -> int:
-        """Write R_noise of all groupings, and count the batches that the other terms need.
+        """Write R_noise into the series of all groupings; return how many batches the rest needs.
 
-        R_noise = (eta noise)^2 / 2 times Tr H_a (docs/methods.md 8.1).
+        R_noise = (eta noise)^2 / 2 times Tr H_a (docs/methods.md 8.1). The number of batches is the
+        largest that the direction and magnitude of any grouping need.
 
         Args:
-            curvatures: One of each grouping.
+            curvatures: One for each of ``self._terms``.
             typical: The pilot's mean shrinkage, [R].
             amount: How many batches at most.
         """
@@ -427,18 +434,21 @@ class StepOfCuts:
             noise = factor * of_cut.reader.together([one.left_out for one in traces])
             of_cut.series["step_noise"] = noise
             of_cut.series["step_noise_se"] = factor[..., 0] * of_cut.error(traces)
+            # The expectations, even where some pilot batches are left out: here they only help to
+            # choose a number of batches.
             of_pilot = of_cut.pilot._replace(known=of_cut.known)
             turns = Turns.of(of_pilot, scale.unclipped, typical=typical)
             spread = eta * turns.spread[..., 0].movedim(1, -1)  # place 0: no block left out
             parts = eta * torch.stack([turns.direction, turns.magnitude])[..., 0], noise[..., 0]
             parameters = reader.network.n_parameters
-            needed = max(needed, batches_needed(spread, *parts, parameters, amount.batches))
+            count = batches_for_terms(spread, *parts, parameters, amount.batches)
+            needed = max(needed, count)
         return needed
 
-    def _read_turns(
+    def _write_turns(
         self, of_cut: "CutTerms", curvature: CurvatureReader, batches: StepBatches, typical: Tensor
     ) -> None:
-        """Write R_dir and R_mag of one grouping, with their standard errors.
+        """Write R_dir and R_mag, with their standard errors, into one grouping's series.
 
         Args:
             of_cut: The grouping.

@@ -1,16 +1,18 @@
 """What clipping's direction, its length and the noise of a step add to each group's loss.
 
 The terms R_dir, R_mag and R_noise of ``risk_terms`` at one step, cheap enough to be read always.
-The first order is made of products with each group's gradient, of whose rows every block is also
-left out. Its expectation is over M Poisson batches, M chosen for the wanted error.
+The first order is made of products with each group's gradient, taken also with each block of the
+group's rows left out. Its expectation is over M Poisson batches, M chosen for the wanted error.
 
 The second order needs v^T H_a v of the batches' gradients and the trace of H_a. All that is wanted
-of these are means over vectors *and* records, drawn independently, so each slice of a group's
-records has vectors of its own: the means stay unbiased, and slices show how far they are off.
-Slices of all groups take the same vectors, so that a difference of two groups keeps its pairing.
-Where the model is one linear layer, forms and traces are exact, of all records and vectors.
+of these are means over vectors *and* records, drawn independently. So each block of a group's rows
+has vectors of its own: the means stay unbiased, and the spread over blocks tells their error. Block
+j of every group takes the same vectors, so that a difference of two groups keeps its pairing. For
+one linear layer the forms are exact, of all records and vectors. Traces are exact for every chain
+of linear layers and activations of ``curvature.CURVES``.
 
-In shapes R is the number of replicates, K of groups, P of parameters, M of batches.
+In shapes R is the number of replicates, K of groups, P of parameters, M of batches, J of blocks +
+1: place 0 is with no block left out, place j + 1 without block j.
 
 Source: Tran et al. 2021, Thm 2; Esipova et al. 2023, Prop. 1 and 2; Hutchinson 1990;
 docs/methods.md 8.1 to 8.3.
@@ -40,8 +42,8 @@ LEAST, MOST = 8, 64  # M
 # Wanted standard errors, as a share of the part or of all parts: the larger.
 OF_PART, OF_ALL = 0.1, 0.01
 MOST_BYTES = 2**28  # of the batches' gradients, which are all held at once
-PAIRS = 2  # batches whose gradients, before and after clipping, one slice meets
-PROBES = 4  # random vectors (Rademacher) that one slice meets, for traces
+PAIRS = 2  # batches whose gradients, before and after clipping, one block meets
+PROBES = 4  # random vectors (Rademacher) that one block meets, for traces
 TERMS = ("direction", "magnitude", "step_noise")
 
 
@@ -93,7 +95,7 @@ class StepProducts(NamedTuple):
     def of(
         cls, batches: StepBatches, plain: Tensor, clipped: Tensor, known: tuple[Tensor, Tensor]
     ) -> "StepProducts":
-        """Those of the batches at which terms are defined.
+        """The products with the batches at which terms are defined (``StepBatches.usable``).
 
         Args:
             batches: M of them.
@@ -111,7 +113,7 @@ class StepProducts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """First orders of direction and magnitude over M batches, but for eta.
+    """First orders of direction and magnitude over M batches, not yet multiplied by eta.
 
     With a shrinkage ``typical`` that does not depend on these batches in place of each batch's own,
     a part is linear in <g_a, g_B> and <g_a, gbar_B>, whose expectations are known; what it misses
@@ -120,8 +122,9 @@ class Turns:
     Args:
         direction: <g_a, E (rho g_B - gbar_B)>, [R, ...].
         magnitude: <g_a, E (u - rho) g_B>, [R, ...].
-        spread: What is left of each batch: <g_a, (rho - typical) g_B>, [R, M, ...], or of a part
-            without control variate the batch's own product.
+        spread: What differs from batch to batch, for the standard error of either mean,
+            [R, M, ...]: <g_a, (rho - typical) g_B>; without a control variate the direction's
+            <g_a, rho g_B - gbar_B>.
     """
 
     direction: Tensor
@@ -137,8 +140,8 @@ class Turns:
         Args:
             products: Those of M batches.
             unclipped: u, [R].
-            typical: A shrinkage near theirs that does not depend on them, [R]; None: of each batch
-                the mean of the others.
+            typical: A shrinkage near theirs that does not depend on them, [R]; None: each batch
+                takes the mean shrinkage of the other batches.
         """
         plain, clipped, shrinkage, known = products
         count = shrinkage.shape[1]
@@ -163,34 +166,36 @@ class Turns:
         )
 
 
-def batches_needed(
+def batches_for_terms(
     products: Tensor, first: Tensor, noise: Tensor, parameters: int, most: int
 ) -> int:
     """How many batches bring every group's direction and magnitude to the wanted standard errors.
 
     Those are a tenth of the part, or a hundredth of all parts together where that is more. The
-    number follows from batches over which no expectation is taken, so that a lucky draw cannot end
-    the drawing; and from no clock, so that equal audits read alike.
+    number follows from a pilot's batches, over which no expectation is taken, so that a lucky draw
+    cannot end the drawing; and from no clock, so that equal audits give equal numbers. The control
+    variate leaves both parts one error, that of ``spread``.
 
     Args:
-        products: Of each group with the ``spread`` of a pilot's batches, eta <g_a, spread>,
-            [R, K + 1, M'].
+        products: eta times ``Turns.spread`` of M' pilot batches, [R, K + 1, M'].
         first: eta times the first order of direction and of magnitude by the pilot, [2, R, K + 1].
         noise: R_noise, [R, K + 1].
         parameters: P.
         most: At most so many.
 
     Returns:
-        ``LEAST`` or more; fewer where ``most`` is less, or where 256 MiB hold no more gradients.
+        ``LEAST`` or more; fewer, down to 1, where ``most`` is less, or where 256 MiB hold no more
+        gradients.
     """
     count = products.shape[-1]
     error = products.std(-1) / math.sqrt(count)
     wanted = torch.maximum(OF_PART * first.abs(), OF_ALL * (first.abs().sum(0) + noise.abs()))
     ratios = error / wanted
-    known = ratios[torch.isfinite(ratios)]
-    # Errors fall with the root of the number of batches: so many bring the largest ratio to 1.
+    known = ratios[torch.isfinite(ratios)]  # NaN of groups without a reading, 0 / 0 of no step
+    # Errors fall with the root of the number of batches, so a ratio r of error to wanted error
+    # needs r^2 times the pilot's batches.
     needed = float(count * known.square().max()) if len(known) else 0.0
-    # Of each batch and replicate two float64 gradients, and as much as one for copies of them.
+    # A batch takes, for each replicate, two float64 gradients and about one more for copies.
     room = MOST_BYTES // (3 * 8 * parameters * len(products))
     return max(1, min(max(LEAST, math.ceil(min(needed, most))), room, most))
 
@@ -203,12 +208,12 @@ def left_out(sums: Tensor, counts: Tensor) -> Tensor:
         counts: Rows of each block, [BLOCKS].
 
     Returns:
-        [R, J, ...] float64, the mean over all rows first; that mean, too, in the place of a block
-        that holds all rows; NaN where there are no rows.
+        [R, J, ...] float64, the mean over all rows first. If one block holds all rows, leaving it
+        out would leave none, so that place has the mean over all rows, too. NaN without rows.
     """
     total = sums.sum(1, keepdim=True)
     mean = total / counts.sum()
-    shape = (1, -1, *[1] * (sums.dim() - 2))  # of numbers of blocks beside ``sums``
+    shape = (1, -1, *[1] * (sums.dim() - 2))  # lays the blocks' counts along axis 1 of ``sums``
     rest = (counts.sum() - counts).view(shape)
     without = torch.where(rest > 0, (total - sums) / rest, mean)
     return torch.cat([mean, without], 1)
@@ -255,7 +260,8 @@ class CurvatureReader:
     def __init__(self, reader: StepReader, cells: Sequence[Sequence[Tensor]]) -> None:
         task, pool = reader.task, reader.task.pool
         self.seed, self.repeats = task.seed, task.repeats
-        self._groups: list[list[Landscape]] = []  # of each replicate; none for a group without rows
+        # For each group one landscape per replicate; an empty list for a group without rows.
+        self._groups: list[list[Landscape]] = []
         for of_group in cells:
             records = torch.cat(list(of_group))
             if not len(records):
@@ -264,18 +270,23 @@ class CurvatureReader:
             sizes = torch.tensor([len(one) for one in of_group])
             blocks = torch.repeat_interleave(torch.arange(BLOCKS), sizes)
             inputs, labels = pool.gather(records, None).inputs, pool.labels[records]
-            # Blocks stand here in the place of groups, so that each is one slice.
+            # The group's blocks are the "groups" of these records, so that sums are by block.
             by_block = GroupedRecords.of(inputs, labels, blocks, n_groups=BLOCKS)
             thetas = reader.checkpoint.parameters
             self._groups.append([Landscape(task.model, row.clone(), by_block) for row in thetas])
 
     def traces(self, step: int) -> list[BlockMeans]:
-        """Tr H_a of every group, by block.
+        """The trace of the Hessian of each block's mean loss, for every group.
 
-        Exact where the records' own are known; else slice j of every group meets the same probes.
+        Exact where the trace of each record's Hessian is known (``traces_of_records``). Else the
+        mean of z^T H z over ``PROBES`` random vectors z of the block's own; block j of every group
+        and replicate meets the same vectors.
 
         Args:
-            step: The step's number, which names the probes.
+            step: The step's number, which names the random stream of the vectors.
+
+        Returns:
+            K of them.
         """
         probes: Tensor | None = None
         of_groups = []
@@ -289,8 +300,8 @@ class CurvatureReader:
                     continue
                 if probes is None:  # drawn once, for all groups and replicates
                     probes = self._probes(step, landscape)
-                of_slices = torch.split(probes, PROBES)
-                forms = [_forms(landscape, one, block) for block, one in enumerate(of_slices)]
+                probes_of_blocks = torch.split(probes, PROBES)  # BLOCKS of [PROBES, P]
+                forms = [_forms(landscape, z, block) for block, z in enumerate(probes_of_blocks)]
                 of_replicates.append(torch.stack(forms).mean(1))
             of_groups.append(self._block_means(landscapes, of_replicates))
         return of_groups
@@ -305,14 +316,18 @@ class CurvatureReader:
     def forms(
         self, batches: StepBatches, unclipped: Tensor
     ) -> tuple[list[BlockMeans], list[BlockMeans]]:
-        """What the second orders of direction and of magnitude take, of every group by block.
+        """What the second orders of direction and of magnitude take, by block, for every group.
 
-        E (rho^2 g_B^T H g_B - gbar_B^T H gbar_B) and E (u^2 - rho^2) g_B^T H g_B. Of one linear
-        layer over all batches; else slice j meets ``PAIRS`` of them, the same for every group.
+        E (rho^2 g_B^T H g_B - gbar_B^T H gbar_B) and E (u^2 - rho^2) g_B^T H g_B, H that of a
+        block's mean loss. For one linear layer the expectation is over all batches; else block j
+        meets ``PAIRS`` of them, the same for every group.
 
         Args:
             batches: M batches of the step.
             unclipped: u, [R].
+
+        Returns:
+            Of direction, then of magnitude, K each; to be multiplied by eta^2 / 2.
         """
         direction, magnitude = [], []
         for landscapes in self._groups:
@@ -350,8 +365,9 @@ def _forms_of_batches(
         replicate: Its number.
 
     Returns:
-        Float64. Of one linear layer every block meets all batches: [M, 1], [M, BLOCKS] and
-        [M, BLOCKS]; else block j meets ``PAIRS`` of them, counted round: [PAIRS, BLOCKS] each.
+        Float64. For one linear layer every block meets all batches: [M, 1], [M, BLOCKS] and
+        [M, BLOCKS]. Else block j meets ``PAIRS`` of them, from number j PAIRS on and modulo M:
+        [PAIRS, BLOCKS] each.
     """
     plain, clipped = batches.plain[replicate], batches.clipped[replicate]
     rho_squared = batches.shrinkage[replicate].square()
@@ -374,4 +390,4 @@ def _forms(landscape: Landscape, vectors: Tensor, block: int) -> Tensor:
     """v^T H v of the mean loss of one block's records, for each vector [V, P]: [V] float64."""
     records = landscape.records
     rows = torch.arange(records.edges[block], records.edges[block + 1])
-    return summed_forms(landscape, vectors, rows) / max(1, len(rows))
+    return summed_forms(landscape, vectors, rows) / max(1, len(rows))  # 0 of a block without rows

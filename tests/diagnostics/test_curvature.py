@@ -70,7 +70,7 @@ def test_extreme_eigenvalues_are_those_of_the_full_hessian_of_each_group(name, l
 @pytest.mark.parametrize("scale", [1.0, 4.0])
 @pytest.mark.parametrize("name", CHAINS)
 def test_every_records_trace_is_that_of_its_full_hessian(name, scale, rows, monkeypatch):
-    monkeypatch.setattr(curvature, "COLUMN_NUMBERS", rows)
+    monkeypatch.setattr(curvature, "HELD_NUMBERS", rows)
     landscape = landscape_of(name, scale=scale)
     close(traces_of_records(landscape), diagonals(hessians_of_records(landscape)))
 
