@@ -10,10 +10,10 @@ class Amount:
     Args:
         steps: The checkpoints: steps that are kept and read, ascending.
         term_steps: Those of them at which the terms are read, too.
-        rows: Training rows read at a checkpoint for all groupings together, of each a sample that
-            is stratified by its groups.
-        curved: As many for the second order of the terms.
-        batches: Poisson batches behind the terms, at most.
+        rows: Training rows read at a checkpoint, for all groupings together. Each grouping reads an
+            equal share of them: a sample that is stratified by its groups.
+        curved: The same of the fewer rows that the second order of the terms is read from.
+        batches: The most Poisson batches behind the terms.
     """
 
     steps: tuple[int, ...]
@@ -32,11 +32,11 @@ NOTHING = Amount((), ())
 
 
 def spread(steps: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """So many of the steps, each in the middle of an equal part of them; all if there are fewer.
+    """``count`` of the steps, evenly spread: cut into as many equal parts, the middle of each.
 
     Args:
         steps: Ascending.
-        count: 0 or more.
+        count: How many, 0 or more; all steps if there are not more.
     """
     if len(steps) <= count:
         return steps

@@ -50,7 +50,7 @@ class Ranked(NamedTuple):
         """
         order = np.argsort(values, kind="stable")
         ordered = values[order]
-        # Where each distinct value begins among the ordered ones.
+        # Place of the first of equal values, for each distinct value among the ordered ones.
         starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
         at_value = weights[order]  # weight of each distinct value
         if len(starts) < len(values):
@@ -77,13 +77,14 @@ def rank_correlations(
 ) -> Float64:
     """Spearman's correlations within each stratum, and over all records.
 
-    Over all, a sample that is not proportional to the strata is weighed by their shares. Intervals
-    are 95 % percentiles over ``RESAMPLES`` samples, drawn anew within every stratum.
+    Over all records, each stratum's rows have together the weight of its share, for the sample need
+    not be proportional to the strata. Intervals are 95 % percentiles over ``RESAMPLES`` samples,
+    drawn anew within every stratum.
 
     Args:
         values: Of the same n records, by name.
         pairs: Names of the values that are compared.
-        strata: K of them; they hold all n.
+        strata: K of them, in the order of the rows; together they hold all n.
         seed: The audit seed.
         label: Of the random stream.
 

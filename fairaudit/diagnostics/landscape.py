@@ -62,10 +62,9 @@ class GroupedRecords:
         counts = torch.bincount(groups, minlength=n_groups).double().cpu()
         edges = (0, *(int(edge) for edge in torch.cumsum(counts, 0)))
         if shares is None:
-            own = counts / len(features)
-        else:
-            own = shares.double().cpu()
-        return cls(features[order], targets[order], groups[order], edges, own, counts)
+            shares = counts / len(features)
+        shares = shares.double().cpu()
+        return cls(features[order], targets[order], groups[order], edges, shares, counts)
 
     def __len__(self) -> int:
         return len(self.features)
@@ -76,15 +75,20 @@ class GroupedRecords:
         return len(self.counts)
 
     def pieces(self, rows_at_once: int) -> Iterator[tuple[int, slice]]:
-        """All rows in slices of one group and at most so many rows, each after its group number."""
+        """Pairs (group, slice): all rows, in slices of at most so many rows of one group each."""
         for group, (first, end) in enumerate(itertools.pairwise(self.edges)):
             for start in range(first, end, rows_at_once):
                 yield group, slice(start, min(start + rows_at_once, end))
 
     def loss_gradient(self, logits: Tensor, rows: Tensor | slice) -> tuple[Tensor, Tensor]:
-        """Softmax outputs of some rows and their loss's gradient in the logits, [n, Y] each."""
+        """Softmax outputs p of some rows, and their loss's gradient in the logits, [n, Y] each.
+
+        Args:
+            logits: Of these rows, [n, Y].
+            rows: Which of the records they are.
+        """
         probabilities = torch.softmax(logits, -1)
-        gradient = probabilities.clone()
+        gradient = probabilities.clone()  # p - y, y the one-hot label
         gradient[torch.arange(len(gradient)), self.targets[rows]] -= 1.0
         return probabilities, gradient
 

@@ -44,7 +44,7 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
     x, targets, groups = bounded(task.pool, trained.network.inputs)
     member = torch.nn.functional.one_hot(groups, task.pool.n_groups).double()
     share = member / sizes.double()  # weights in each group's mean, [n, K]; 0 / 0 if absent
-    trace = hessian_traces(x, point)[0] @ share
+    trace = hessian_traces(x, point)[0] @ share  # [0]: there is one minimiser
     risk = group_losses(x, targets, point + std * noise, share)
     risk -= group_losses(x, targets, point, share)
     drawn, drawn_error = mean_and_error(risk)
@@ -72,7 +72,8 @@ def group_losses(x: Tensor, targets: Tensor, theta: Tensor, share: Tensor) -> Te
     for rows in torch.split(torch.arange(len(x)), _ROWS_AT_ONCE):
         margins = (x[rows] @ flat.T).view(len(rows), replicates, height)
         if height == 1:
-            # Of two classes the loss is softplus of minus the margin.
+            # For two classes the loss is softplus(-margin) of a record of class 1, softplus(margin)
+            # of one of class 0; the difference of the one-hot labels is the sign.
             loss = torch.nn.functional.softplus(
                 margins[..., 0] * (targets[rows, :1] - targets[rows, 1:])
             )
@@ -90,7 +91,7 @@ def agreement(a: Tensor, b: Tensor) -> Tensor:
     pairs = [
         (i, j)
         for i, j in itertools.combinations(range(len(a)), 2)
-        if not torch.isnan(a[i] + a[j] + b[i] + b[j])
+        if not torch.isnan(a[i] + a[j] + b[i] + b[j])  # NaN if any of the four is
     ]
     if not pairs:
         return torch.full((1,), torch.nan, dtype=torch.float64)

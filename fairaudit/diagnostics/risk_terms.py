@@ -86,9 +86,10 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """v^T H_a v for every group and everybody, [..., K + 1].
+    """v^T H_a v for every group and, last, all records, [..., K + 1].
 
-    v is each vector of ``Batches`` of the same name, or ``Means.plain`` and ``Means.clipped``.
+    In the first four v is each vector of ``Batches`` of the same name; in ``mean_plain`` and
+    ``mean_clipped`` it is ``Means.plain`` and ``Means.clipped``.
     """
 
     plain: Tensor
@@ -100,7 +101,7 @@ class Forms:
 
     @classmethod
     def of(cls, flat: Tensor, batches: Batches) -> "Forms":
-        """Sort the forms [2 M + 2 S + 2, K + 1] of the vectors of :func:`vectors` by their kind."""
+        """Take apart the forms [2 M + 2 S + 2, K + 1] of all vectors in :func:`vectors`' order."""
         m, s = len(batches.plain), len(batches.probes)
         plain, clipped, probes, clipped_probes, rest = torch.split(flat, [m, m, s, s, 2])
         return cls(plain, clipped, probes, clipped_probes, rest[0], rest[1])
@@ -172,7 +173,8 @@ def clipping_parts(
     """
     eta, rho, keep = sampling.learning_rate, batches.shrinkage.unsqueeze(1), batches.kept
     square = _by_part(rho**2, batches.unclipped**2, plain, clipped)
-    # v^T H v enters with a plus where <g_a, v>, the step being downhill, enters with a minus.
+    # The loss changes by -eta <g_a, v> + eta^2 / 2 v^T H v of a step's gradient v, so the second
+    # order of a part has the other sign than its first order.
     terms: dict[str, Tensor] = {}
     for part, first in first_order(batches, means).items():
         values = eta * first - eta**2 / 2 * square[part]
@@ -185,11 +187,11 @@ def first_order(batches: Batches, means: Means) -> Mapping[str, Tensor]:
 
     Only the mean over batches is wanted, and a control variate lessens its error: the expectations
     of <g_a, g_B> and <g_a, gbar_B> are known, <g_a, g_D> and <g_a, gbar_D> of all records. With
-    ``typical`` in place of the batch's own shrinkage a part is linear in these two products, so
-    that what it then misses its expectation by is known, and is taken off. This moves no
-    expectation, for ``typical`` is fixed before the batches are drawn; of the spread over batches
-    it leaves what the shrinkage's own spread makes. Nothing is taken off without ``typical``, and
-    where a batch is not kept, for then the expectation over the others is not known.
+    ``typical`` in place of the batch's own shrinkage a part is linear in these two products. So how
+    far that linear part is off its expectation is known, and is taken off the value. This moves no
+    expectation, for ``typical`` is fixed before the batches are drawn; it removes from the spread
+    over batches all but what the shrinkage's own spread makes. Nothing is taken off without
+    ``typical``, or if some batch is not kept: the expectation over the others is then not known.
 
     Returns:
         ``magnitude``, ``magnitude_effective``, ``direction``, ``magnitude_star`` and
@@ -201,6 +203,7 @@ def first_order(batches: Batches, means: Means) -> Mapping[str, Tensor]:
     on_batches = _by_part(rho, batches.unclipped, on_plain, on_clipped)
     if typical is None or not bool(batches.kept.all()):
         return on_batches
+    # How far each product is off its expectation.
     off_plain = on_plain - means.plain @ means.group.T
     off_clipped = on_clipped - means.clipped @ means.group.T
     off_batches = _by_part(rho.new_tensor(typical), batches.unclipped, off_plain, off_clipped)
@@ -208,12 +211,13 @@ def first_order(batches: Batches, means: Means) -> Mapping[str, Tensor]:
 
 
 def _by_part(rho: Tensor, unclipped: float, plain: Tensor, clipped: Tensor) -> dict[str, Tensor]:
-    """Split a number's change by clipping, ``plain`` of g_B less ``clipped`` of gbar_B, into parts.
+    """Split ``plain - clipped``, by what clipping lowers a number of the gradient, into parts.
 
     Args:
         rho: Shrinkage, or its square where the numbers are quadratic forms.
         unclipped: u, the rule's factor of a gradient that it does not clip, or its square likewise.
-        plain, clipped: Products with one vector, or forms v^T H v, [...].
+        plain, clipped: The number of g_B and of gbar_B, [...]: a product <g_a, v>, or a form
+            v^T H_a v.
     """
     return {
         "magnitude": (1 - rho) * plain,
@@ -242,11 +246,15 @@ def clip_term(means: Means, forms: Forms, sampling: Sampling) -> tuple[Tensor, T
     Args:
         means: Gradients of the groups, g_D and gbar_D.
         forms: v^T H_a v of g_D, gbar_D and the probes.
-        sampling: q, N (the public count that sums are divided by), the true count, eta.
+        sampling: q, N (the public count that sums are divided by), n (``n_records``, the true
+            count), eta.
     """
     q, n, size = sampling.sample_rate, sampling.n_public, sampling.n_records
     factor = (1 - q) / (q * n**2)
-    of_mean = 1 + factor * n**2 / size  # sum_i over the mean is (n/size)^2 size gbar_D^T H gbar_D
+    # The mean gradient of the records is (N / n) gbar_D, as gbar_D is their sum over N; so its part
+    # of sum_i gbar_i^T H gbar_i is n (N / n)^2 gbar_D^T H gbar_D.
+    of_mean = 1 + factor * n**2 / size
+    # sum_i of dbar_i^T H dbar_i - d_i^T H d_i, by the probes.
     deviations, error = mean_and_error((forms.clipped_probes - forms.probes) / q)
     linear = means.group @ (means.plain - means.clipped)
     quadratic = of_mean * (forms.mean_clipped - forms.mean_plain) + factor * deviations

@@ -41,12 +41,6 @@ class StepBatches(NamedTuple):
         before, after = self.lengths
         return ((before > 0) == (after > 0)).all(0)
 
-    def of(self, replicate: int) -> "StepBatches":
-        """Those of one replicate, [1, M, P] each."""
-        return StepBatches(
-            self.plain[replicate : replicate + 1], self.clipped[replicate : replicate + 1]
-        )
-
     def only(self, chosen: Tensor) -> "StepBatches":
         """Some of the batches; ``chosen``: booleans, [M]."""
         return StepBatches(self.plain[:, chosen], self.clipped[:, chosen])
@@ -64,8 +58,9 @@ def drawn(reader: StepReader, label: str, count: int) -> StepBatches:
     stream = numpy_stream(task.seed, "probe", label, reader.checkpoint.step)
     n_records, rate = task.pool.n_records, 1.0 / task.steps_per_epoch
     batches = [poisson_batch(stream, n_records, rate) for _ in range(count)]
-    # Batches of a small model are read together, each as a row of weights, for calls are what takes
-    # time; those of a large one apart, for each row is a pass over all records.
+    # For a small model calls are what takes time: several batches are read in one call, each summed
+    # by a row of weights, 1 for its records. For a large one each row is a pass over all records of
+    # the call, so batches are read one by one.
     at_once = 1
     if reader.is_small(round(n_records * rate)):
         at_once = reader.most_rows
@@ -77,6 +72,6 @@ def drawn(reader: StepReader, label: str, count: int) -> StepBatches:
         rows = [batch_of_record == number for number in range(len(some))]
         both = reader.sums(torch.cat(some), rows)
         sums.append(torch.stack([both.plain, both.processed]).double())
-    # [2, M, R, P] in all, to the two of [R, M, P].
+    # Put together the sums are [2, M, R, P]; plain and clipped are [R, M, P] each.
     plain, clipped = torch.cat(sums, 1).transpose(1, 2) / (task.n_public * rate)
     return StepBatches(plain, clipped)

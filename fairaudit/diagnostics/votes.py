@@ -6,6 +6,7 @@ student, who sees the votes without noise. m is the number of queries, Y of clas
 of draws of the noise, each with a student.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -84,13 +85,13 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
 def _correlations(study: "_NoisedStudents", seed: int) -> dict[str, Tensor]:
     """Rank correlations over queries: value, low and high end of a 95 % interval, [3] each.
 
-    Of more than ``_CORRELATED`` queries every so many-th is read.
+    At most ``_CORRELATED`` queries are read, evenly spaced.
 
     Args:
         study: The students.
         seed: The audit seed.
     """
-    rows = torch.arange(0, len(study.x), -(-len(study.x) // _CORRELATED))
+    rows = torch.arange(0, len(study.x), math.ceil(len(study.x) / _CORRELATED))
     values = {
         "closeness": 1.0 - study.p[rows].square().sum(-1),
         "flips": study.flips[rows],
@@ -99,10 +100,10 @@ def _correlations(study: "_NoisedStudents", seed: int) -> dict[str, Tensor]:
     }
     known = {name: value.double().numpy() for name, value in values.items()}
     pairs = [("closeness", "flips"), ("input_norm", "excess_risk"), ("flips", "excess_risk")]
-    everybody = [Stratum(slice(0, len(rows)), 1.0)]
+    everybody = [Stratum(slice(0, len(rows)), 1.0)]  # one stratum: groups are not told apart
     correlations = rank_correlations(known, pairs, everybody, seed=seed, label="queries")
     return {
-        "_".join(pair): torch.from_numpy(one[-1])
+        "_".join(pair): torch.from_numpy(one[-1])  # over all queries, behind the one stratum's
         for pair, one in zip(pairs, correlations, strict=True)
     }
 
@@ -112,14 +113,15 @@ def _bounds(study: "_NoisedStudents", penalty: float, is_hard: bool) -> dict[str
 
     With p(x) the probability of a flip, c the gradient's change by one, m queries and Delta the
     deviation: E Delta <= c / (m lambda) sum p(x) ||x||, E Delta^2 <= c^2 / (m lambda^2) sum p(x)
-    ||x||^2, xi <= 2 max_a ||G_a|| E Delta + (1/2) max_a beta_a E Delta^2 (docs/methods.md 5.4). Of
-    soft labels the moments of a label's move stand in place of those of a flip.
+    ||x||^2, xi <= 2 max_a ||G_a|| E Delta + (1/2) max_a beta_a E Delta^2 (docs/methods.md 5.4). For
+    soft labels, c p(x) and c^2 p(x) are replaced by the first and second moment of how far noise
+    moves the query's label.
 
     Args:
         study: The students.
         penalty: lambda, of the mean loss plus lambda/2 times the squared norm.
-        is_hard: Whether labels are classes, so that the moments of a label's move are those of a
-            flip, and known without draws.
+        is_hard: Whether labels are classes. A label then moves by c or not at all, so its moments
+            follow from the probability of a flip, without draws.
 
     Returns:
         ``deviation_bound``, ``deviation_square_bound`` and ``xi_bound``, [1] each;
@@ -127,17 +129,18 @@ def _bounds(study: "_NoisedStudents", penalty: float, is_hard: bool) -> dict[str
     """
     shift, shift_square = study.shift, study.shift_square  # first and second moment, [m]
     if is_hard:
-        of_flip = 1.0 if study.p.shape[-1] == 2 else 2.0**0.5  # c
+        of_flip = 1.0 if study.p.shape[-1] == 2 else 2.0**0.5  # c, in the gradient's units
         shift, shift_square = of_flip * study.flips, of_flip**2 * study.flips
     # How far a label's move by 1 moves the minimiser: ||x|| / (m lambda).
     reach = study.x.norm(dim=1) / (len(study.x) * penalty)
     # Gradients of the loss on the votes' labels. Two classes have one margin, whose second
     # derivative is at most 1/4; of more classes it is at most 1/2.
-    residual, curvature = study.p - study.labels, 0.5
+    residual, curvature = study.p - study.labels, 0.5  # gradient in the scores, [m, Y]
     if residual.shape[1] == 2:
-        residual, curvature = residual[:, 1:], 0.25
+        residual, curvature = residual[:, 1:], 0.25  # in the one margin, [m, 1]
     gradients = torch.einsum("mk,my,md->kyd", study.share, residual, study.x.to(residual))
     gradient_norm = gradients.flatten(1).norm(dim=1)
+    # Of each group the largest ||x||^2 among its queries, [K].
     longest = study.x.norm(dim=1).square().unsqueeze(1).where(study.share > 0, 0.0).amax(0)
     smoothness = (curvature * longest).where(~study.share.isnan().any(0), torch.nan)
     deviation, square = study.deviation.mean(), study.deviation.square().mean()
@@ -165,7 +168,8 @@ def flipping_probability(votes: Tensor, sigma: float) -> Tensor:
 
     Source: docs/methods.md 5.3.
     """
-    # Votes by which each other class lies behind the winner, [m, Y - 1].
+    # Votes by which each other class lies behind the winner, [m, Y - 1]: the winner's own margin is
+    # marked by NaN, then left out.
     winner = votes.argmax(-1, keepdim=True)
     margins = votes.gather(-1, winner) - votes
     rivals = margins.scatter(-1, winner, torch.nan)
@@ -173,8 +177,8 @@ def flipping_probability(votes: Tensor, sigma: float) -> Tensor:
     if rivals.shape[1] == 1:
         flipped: Tensor = torch.special.ndtr(-rivals[:, 0] / (sigma * 2**0.5))
         return flipped
-    # The winner stays if every rival's noise less its own stays below the margin: an integral over
-    # the winner's noise z, taken once for queries of the same margins.
+    # The winner stays if each rival's noise is below its margin plus the winner's noise sigma z.
+    # The chance of that is an integral over z, taken once for all queries of the same margins.
     distinct, place = torch.unique(rivals, dim=0, return_inverse=True)
     z = torch.linspace(-_REACH, _REACH, _NODES, dtype=torch.float64)
     density = torch.exp(-z.square() / 2) / (2 * torch.pi) ** 0.5
