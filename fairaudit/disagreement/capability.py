@@ -85,7 +85,7 @@ class DecidedByChance(Capability):
     def scored(
         self, scored: Scored, comparisons: Sequence[Measured]
     ) -> tuple[Sequence[Measured], Disagreement | None]:
-        """The same of given predictions of several trainings."""
+        """The disagreement in given predictions of several trainings, and from which it is."""
         from fairaudit.disagreement.measure import scored as with_disagreement
 
         return with_disagreement(scored, comparisons)

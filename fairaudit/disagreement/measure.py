@@ -70,15 +70,15 @@ def compared(audit: Audit) -> tuple[Measured, ...]:
             measured.append(_undefined(one, why))
             continue
         arms = [one.arm, one.reference] if one.reference else [one.arm]
-        sides, lacking = [], ""
+        sides, why_no_gate = [], ""  # if trainings of both failed, the reference's are named
         for key in arms:
             done = finished(trained, key, audit.results)
             sides.append({seed: _answered(result) for seed, result in done.items()})
             failed = failed_seeds(trained, key, audit.results, audit.failures)
             if failed:
-                lacking = f"{numbered(len(failed), 'training')} of {key} without a result"
+                why_no_gate = f"{numbered(len(failed), 'training')} of {key} without a result"
         grouping = groupings[one.grouping]
-        measured.append(with_disagreement(one, grouping, sides, least, lacking))
+        measured.append(with_disagreement(one, grouping, sides, least, why_no_gate))
     return tuple(measured)
 
 
@@ -113,7 +113,7 @@ def measure(audit: Audit) -> Disagreement:
 def scored(
     scored: Scored, comparisons: Sequence[Measured]
 ) -> tuple[tuple[Measured, ...], Disagreement | None]:
-    """The same of given predictions, whose seeds are taken for trainings on the same rows.
+    """The disagreement in given predictions, whose seeds are taken for trainings on the same rows.
 
     Args:
         scored: The predictions.
@@ -152,7 +152,10 @@ def scored(
 
 
 def _answered(result: JobResult) -> Answered:
-    """What one training of a job answered: of several repeats the first, which share its draws."""
+    """What the training of a job answered; of several repeats the first.
+
+    Repeats of a job share its start, so they are no independent trainings.
+    """
     probabilities = result.arrays["probabilities"][:1].astype(np.float32, copy=False)
     rows = result.arrays["test_rows"].astype(np.int64, copy=False)
     return Answered(rows, _classes(probabilities))
@@ -181,7 +184,7 @@ def with_disagreement(
     grouping: Grouping,
     sides: Sequence[Trainings],
     suppressed_below: int = 0,
-    lacking: str = "",
+    why_no_gate: str = "",
 ) -> Measured:
     """The comparison with its disagreement, from trainings that differ in nothing but chance.
 
@@ -190,8 +193,9 @@ def with_disagreement(
         grouping: By which it is cut.
         sides: Trainings of the arm; then of its reference, if it has one, by the same seeds.
         suppressed_below: A group of fewer people is hidden, so compared with no other.
-        lacking: Which trainings failed, in words, for then no gate reads the numbers; "" for none.
+        why_no_gate: Why no gate may read the numbers (trainings failed), in words; "" if gates may.
     """
+    # Seeds at which each of the models was trained.
     seeds = [seed for seed in sides[0] if all(seed in side for side in sides)]
     if len(seeds) < LEAST_TRAININGS:
         trainings = numbered(len(seeds), "training")
@@ -199,11 +203,11 @@ def with_disagreement(
     tested = [sides[0][seed].rows for seed in seeds]
     records = EvaluatedRecords.of(tested, grouping.groups, len(grouping.names))
     answers = [_answers(side, seeds, records, len(grouping.groups)) for side in sides]
-    # A person counts where both models answered.
+    # At each seed a person counts if the arm and its reference both answered.
     known = np.logical_and.reduce([of_side >= 0 for of_side in answers])  # NOT_TESTED is negative
     answers = [np.where(known, of_side, NOT_TESTED) for of_side in answers]
     tables = disagreement_tables(answers[0], records, *answers[1:])
-    counts = next(iter(tables.values())).counts
+    counts = next(iter(tables.values())).counts  # of people by group, the same in every table
     cut = GroupSelection(
         names=grouping.names,
         missing=grouping.missing,
@@ -213,13 +217,13 @@ def with_disagreement(
         each="training",
     )
     groups = [*measured.by_group, measured.overall]
-    revised = [_with_numbers(group, k, tables, cut, lacking) for k, group in enumerate(groups)]
+    revised = [_with_numbers(group, k, tables, cut, why_no_gate) for k, group in enumerate(groups)]
     gaps: list[Gap] = list(measured.gaps)
     for table in tables.values():
         for gap in gaps_of(table, cut):
-            if lacking and gap.gated:
-                open_gap = gap.model_copy(update={"gated": False, "reason": lacking})
-                gap = judged(open_gap, is_detected=False)
+            if why_no_gate and gap.gated:
+                ungated = gap.model_copy(update={"gated": False, "reason": why_no_gate})
+                gap = judged(ungated, is_detected=False)
             gaps.append(gap)
     update = {"by_group": tuple(revised[:-1]), "overall": revised[-1], "gaps": tuple(gaps)}
     return measured.model_copy(update=update)
@@ -250,13 +254,22 @@ def _with_numbers(
     k: int,
     tables: Mapping[str, MetricTable],
     cut: GroupSelection,
-    lacking: str,
+    why_no_gate: str,
 ) -> GroupMeasure:
-    """The numbers of group k, or of all rows where k is K, with those of the tables."""
+    """The measures of group k, or of all rows where k is K, with the disagreement added.
+
+    Args:
+        group: The measures without the disagreement.
+        k: Index of the group.
+        tables: Name of a number -> its values at every training, by group.
+        cut: The K groups, and which of them are too small to compare.
+        why_no_gate: As of :func:`with_disagreement`.
+    """
     estimates, ungated = dict(group.estimates), dict(group.ungated)
     for name, table in tables.items():
         estimates[name] = _number(table, k, cut)
-        why = lacking or cut.too_few_seeds or too_few_for_gates(table, cut, [k])
+        # The first reason that is not "".
+        why = why_no_gate or cut.too_few_seeds or too_few_for_gates(table, cut, [k])
         if why:
             ungated[name] = why
     return group.model_copy(update={"estimates": estimates, "ungated": ungated})

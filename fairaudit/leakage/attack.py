@@ -65,12 +65,13 @@ def log_odds(probabilities: Float64 | NDArray[np.float32], labels: Int64) -> Flo
         labels: ``[n]``.
 
     Returns:
-        ``[n]``, between -87.4 and 87.4: single precision holds no smaller probability.
+        ``[n]``, between -87.4 and 87.4: probabilities below PROBABILITY_FLOOR, the smallest normal
+        number of single precision, are taken for that.
     """
-    others = np.array(probabilities, dtype=np.float64)
-    place = np.arange(len(labels)), labels
-    likelihood = others[place]
-    others[place] = 0.0
+    others = np.array(probabilities, dtype=np.float64)  # a copy, which is changed below
+    true_class = np.arange(len(labels)), labels
+    likelihood = others[true_class]
+    others[true_class] = 0.0
     odds: Float64 = np.log(np.maximum(likelihood, PROBABILITY_FLOOR)) - np.log(
         np.maximum(others.sum(axis=1), PROBABILITY_FLOOR)
     )
@@ -89,11 +90,13 @@ def likelihood_ratios(confidence: Float64, member: Bools) -> Float64:
     Returns:
         ``[S, n]``; NaN where a record was a member, or an outsider, of all shadows of the target.
     """
-    phi = confidence - confidence.mean(axis=0)  # no score depends on it, and squares stay small
+    # Less the record's mean over all seeds: no score depends on that, and squares stay small.
+    phi = confidence - confidence.mean(axis=0)
     ins, outs = _Side.of(phi, member), _Side.of(phi, ~member)
     with np.errstate(invalid="ignore", divide="ignore"):  # a record may lack one side
         difference = ins.mean - outs.mean
-        # Variance that chance alone gives to a record's difference, [S, n].
+        # Variance that chance alone gives to a record's difference, [S, n]; not finite where the
+        # record has no shadow on one side.
         chance = ins.variance / ins.shadows + outs.variance / outs.shadows
         has_both = np.isfinite(chance)
         count = np.maximum(has_both.sum(axis=1, keepdims=True), 1)
@@ -190,10 +193,12 @@ def accused(members: Float64, outsiders: Float64, rate: float) -> Float64:
     Returns:
         ``[n1]``; the mean is the true positive rate.
     """
-    # Between the lower-th and the next largest score, in the share that makes the rate exact.
-    place = rate * (len(outsiders) + 1)
-    lower = min(int(place), len(outsiders))
-    share = min(place - lower, 1.0)  # with which the threshold is the next largest one
+    # The j-th largest of n scores is exceeded by a new outsider's with chance j / (n + 1). So the
+    # rate is met by the j-th largest with j = rate (n + 1), or between two of them: by the (j +
+    # 1)-th in a share of cases, else by the j-th.
+    rank = rate * (len(outsiders) + 1)
+    lower = min(int(rank), len(outsiders))
+    share = min(rank - lower, 1.0)
     falling = np.sort(outsiders)[::-1]
     first = _exceeds(members, falling, lower)
     if share == 0.0:
@@ -216,7 +221,8 @@ def _exceeds(scores: Float64, falling: Float64, j: int) -> Float64:
     threshold = falling[j - 1]
     tied = np.count_nonzero(falling == threshold)
     rank = j - np.count_nonzero(falling > threshold)
-    # One more among t equal scores has each of t + 1 places alike, and the first ``rank`` exceed.
+    # The threshold is the rank-th of t equal scores. One more of them takes each of the t + 1
+    # places with equal chance, and exceeds the threshold in the first ``rank``.
     chance: Float64 = np.where(
         scores == threshold, rank / (tied + 1.0), (scores > threshold).astype(float)
     )
@@ -235,7 +241,7 @@ def wrongly_accused(outsiders: Float64, rate: float) -> Float64:
         rate: Of false accusations, which is the mean of these chances.
     """
     ordered, accusations = np.sort(outsiders), rate * len(outsiders)
-    # Of each outsider how many score more, and how many the same, itself included.
+    # How many score more than each outsider (b), and how many the same, itself included (t).
     above = len(outsiders) - np.searchsorted(ordered, outsiders, "right")
     tied = len(outsiders) - np.searchsorted(ordered, outsiders, "left") - above
     chance: Float64 = (
@@ -281,8 +287,8 @@ class _Target(NamedTuple):
     def values(self, factor: float) -> Float64:
         """Every metric where the rates of false accusations are ``factor`` times the usual ones.
 
-        Two such arrays give the slopes that :meth:`scores` takes. The area under the curve has no
-        such rate, so its values here are 0.
+        Two such arrays, of a smaller and a larger factor, give the slopes that :meth:`scores`
+        takes. The area under the curve has no such rate, so its values here are 0.
 
         Returns:
             ``[M, K + 1]``, the last column over all rows; NaN for a group without members or
@@ -342,7 +348,8 @@ class _Target(NamedTuple):
             # By the threshold that all outsiders set.
             chance = accused(score[ins], everyone, GLOBAL_RATE)
             wrongly = wrongly_of_all[inside[~member]]
-            # An outsider's influence on that threshold's rate, one of all outsiders.
+            # Influence of the group's outsiders on the rate at which that threshold accuses all
+            # outsiders, of whom they are a part.
             moved = _influences(wrongly) * len(wrongly) / len(everyone)
             tpr, fpr, advantage = range(1 + len(WITHIN), m)  # places of the last three metrics
             values[tpr, k], values[fpr, k] = chance.mean(), wrongly.mean()
@@ -410,8 +417,10 @@ def _scores_at_targets(
         _Target(score[s, usable], member[s, usable], groups[usable], n_groups)
         for s, usable in enumerate(rows)
     ]
-    # Rate of false accusations of each metric; any number for the area, whose slope is 0.
-    rates = np.array([1.0, *WITHIN.values(), *(len(_OF_ONE_THRESHOLD) + 1) * [GLOBAL_RATE]])
+    # Rate of false accusations of each metric, in the order of METRICS_OF_LEAKAGE. The area has
+    # none: any number will do, for its slope is 0.
+    of_one_threshold = [GLOBAL_RATE] * (len(_OF_ONE_THRESHOLD) + 1)  # and of their difference
+    rates = np.array([1.0, *WITHIN.values(), *of_one_threshold])
     lower = np.mean([target.values(1 - _AROUND) for target in targets], axis=0)
     upper = np.mean([target.values(1 + _AROUND) for target in targets], axis=0)
     slopes = (upper - lower) / (2 * _AROUND * rates[:, None])
@@ -433,8 +442,9 @@ def _table(
     for place, of_seed in zip(records.places, of_seeds, strict=True):
         influences.add(place, of_seed)
     table = metric_table(name, influences, records.count(influences.support))
-    # The first matrix is for a group alone: what targets share, and of the area half of the rest as
-    # well, for targets have their shadows in common.
+    # The number of a group alone reads the first matrix, the shared variance of a gap the second.
+    # Both get what rows do to two targets alike. A group's area also gets half of what ``of_mean``
+    # has beyond that, for targets have their shadows in common (see the module's docstring).
     of_mean, of_two_targets = table.covariance
     alone = of_two_targets
     if metric == "leakage_auc":

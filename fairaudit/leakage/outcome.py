@@ -26,9 +26,9 @@ def on_everyone(task: Task, trained: Predicts, prepared: SeedData) -> dict[str, 
         DivergedError: Predictions that are not finite.
     """
     encoded = prepared.encoded
-    rows = np.concatenate([encoded.split.train, encoded.split.test])
+    rows = np.concatenate([encoded.split.train, encoded.split.test])  # members first
     odds = np.empty((task.repeats, len(rows)))
-    start = 0
+    start = 0  # where the part begins in ``rows``
     for features, part in (
         (encoded.train, encoded.split.train),
         (encoded.test, encoded.split.test),
@@ -41,6 +41,6 @@ def on_everyone(task: Task, trained: Predicts, prepared: SeedData) -> dict[str, 
             places = slice(start + piece.start, start + piece.start + len(labels))
             odds[:, places] = [log_odds(run, labels) for run in runs]
         start += len(part)
-    order = np.argsort(rows)
+    order = np.argsort(rows)  # so that all seeds have the rows in one order
     member = np.arange(len(rows)) < len(encoded.split.train)
     return {"rows": rows[order], "member": member[order], "confidence": odds[:, order]}

@@ -214,7 +214,7 @@ def identity(config: AuditConfig, arm: Arm, delta: float) -> dict[str, object]:
         table = sha256(at_hand(config.synthetic).read_bytes()).hexdigest()
     return {
         "libraries": _libraries(arm.trainer.partition(":")[0]),
-        "asked": None if target is None else [target, delta],
+        "asked": None if target is None else [target, delta],  # None: no privacy is asked for
         "given": {
             "raw": config.raw,
             "groups": config.trainer_groups,

@@ -88,7 +88,7 @@ def main(parent: int, descriptor: int, folder: str) -> NoReturn:
         folder: Where the user's module lies, if it is not installed. It is searched last.
     """
     answer = os.fdopen(descriptor, "w+b")
-    os.set_inheritable(descriptor, False)
+    os.set_inheritable(descriptor, False)  # processes that the user's code starts do not get it
     put_on_path(folder)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     content = sys.stdin.buffer.read()
@@ -114,7 +114,7 @@ def main(parent: int, descriptor: int, folder: str) -> NoReturn:
             stream.flush()
     try:
         write(result, answer)
-    except Exception as error:
+    except Exception as error:  # what was returned cannot be written: say so in its place
         message, detail = _failure_texts(f"what {request.trainer} returned", error, request)
         write(OwnCodeError(message, detail=detail), answer)
     os._exit(0)  # at once: the user's threads and exit functions are not waited for

@@ -27,7 +27,8 @@ def privacy(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ArmPrivac
     """An arm's privacy after training: as planned, and with what its finished trainings claim.
 
     A reference or a given table, which no epsilon is asked of, keeps what was planned. A search is
-    not charged, so nothing is claimed of the model that it chooses.
+    not charged, so nothing is claimed of the model that it chooses: its jobs hold no claim
+    (``jobs._search``), and ``claim.epsilon`` is None.
     """
     target = arm.privacy.target_epsilon
     if target is None:
@@ -53,8 +54,8 @@ def _claim(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ClaimFacts
     """
     claims = []  # the fields of a claim for each training; None where it claims nothing
     for result in finished(plan, arm.key, results).values():
-        claims_of_seed = result.facts["claimed"]
-        if isinstance(claims_of_seed, list):
+        claims_of_seed = result.facts["claimed"]  # a list with an entry for each training
+        if isinstance(claims_of_seed, list):  # a fact may be of any type
             claims += claims_of_seed
     made = [claim for claim in claims if claim is not None]
     epsilon, delta = None, None

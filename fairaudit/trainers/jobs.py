@@ -39,7 +39,7 @@ def train(plan: Plan, job: Job, arm: Arm, prepared: SeedData) -> JobContent:
     Raises:
         OwnCodeError: The code failed, exceeded a limit, or predicted what is no probability.
     """
-    if arm.trainer not in plan.config.trainer:
+    if arm.trainer not in plan.config.trainer:  # a synthesizer's arm, or a given table's
         arrays, facts = train_on_table(plan, job, arm, prepared)
     elif arm.search is not None:
         arrays, facts = _search(plan, job, arm, prepared)

@@ -106,7 +106,8 @@ def search_around(draft: ArmDraft, trials: int, goal: Goal) -> FromEpsilon:
         def noise_at(choice: Choice, form_settings: Mapping[str, float], epochs: int) -> float:
             """The noise multiplier with which these settings cost ``base``; the given one if None.
 
-            It is that of a form, so of the combination ``choice``, which the settings have in them.
+            ``form_settings`` hold the values of the combination ``choice`` already, so ``choice``
+            is not read here.
             """
             if base is None:
                 return form_settings["noise_multiplier"]
@@ -126,7 +127,7 @@ def search_around(draft: ArmDraft, trials: int, goal: Goal) -> FromEpsilon:
 def uncharged(
     draft: ArmDraft, trials: int, goal: Goal, settings: Mapping[str, float], noise_at: NoiseAt
 ) -> Tuning:
-    """The search around a default setting whose scores are exact and whose best of all is released.
+    """The search around a default setting that releases the best of all candidates by exact scores.
 
     :func:`charged` makes a charged one of it.
 
@@ -292,8 +293,9 @@ def charged_search(
     tuning = search_at(base)
     if not tuning.events:  # no guarantee, so nothing to charge
         return replace(tuning, selection=selection)
-    # A fit record enters trainings alone, a validation record scores alone. Scores get the noise at
-    # which the epsilon of a validation record is that of the whole search, too.
+    # A fit record enters trainings alone, a validation record scores alone, and epsilon is the
+    # larger of their two. So scores get the noise with which the validation records' epsilon equals
+    # the search's.
     cost = selection.epsilon(tuning.events, delta) if target is None else target
     return charged(tuning, selection, score_noise(selection, delta, cost))
 

@@ -62,7 +62,10 @@ class PerSearch(PerRun):
 
 @dataclass(frozen=True, slots=True)
 class SearchedCosts(Message):
-    """Costs at tuned settings are those of this one search, not of the best settings there are."""
+    """Costs at tuned settings are those of this one search, not of the best settings there are.
+
+    The private arm and the reference that it is compared with were both searched.
+    """
 
     code = "configuration"
     level = "limitation"
@@ -71,9 +74,9 @@ class SearchedCosts(Message):
     @property
     def text(self) -> str:
         return (
-            "Costs are those of this search, in both arms alike; a wider one may find better "
-            "settings. Costs at default settings are of trainings with all of epsilon and all "
-            "training rows."
+            "Costs are those of this search, of private methods and references alike; a wider one "
+            "may find better settings. Costs at default settings are of trainings with all of "
+            "epsilon and all training rows."
         )
 
 

@@ -16,8 +16,8 @@ from fairaudit.tuning.search import Tuning
 from fairaudit.tuning.validation import validation_groups, validation_size
 
 ONE_SETTING = "leave it out, or leave out --tune"  # the remedy for what is about one setting
-# With these options an audit that searches becomes one at default settings. Its trainings are the
-# same, to the bit, as those of `run` without a search.
+# With these options an audit that searches becomes one at default settings, whose trainings equal,
+# to the bit, those of `run` without a search.
 _FIXED = {
     "tune": None,
     "tune_for": "accuracy",

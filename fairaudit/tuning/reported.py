@@ -63,9 +63,11 @@ def reported_search(draft: ArmDraft, report: Report, arm: str) -> Tuning | None:
     noises = _noises(stored, coordinates, draft.schedule.epochs)
     shape = stored.shape_tries
     is_possible = (
-        1 < tuned.trials == stored.mean_tries
+        tuned.trials > 1
+        and stored.mean_tries == tuned.trials  # as :func:`charged_search` draws them
         and shape in SHAPES
-        and stored.score_noise_multiplier > 0.0  # of a negative one epsilon would be the same
+        # Epsilon reads the square, so it would not show a negative multiplier.
+        and stored.score_noise_multiplier > 0.0
     )
     if noises is None or shape is None or not is_possible:
         raise ConfigError(

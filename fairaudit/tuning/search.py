@@ -149,7 +149,9 @@ class Tuning(CandidateSearch):
         forms: Every combination of choices -> the form of its trainings.
         score_noise: Standard deviation of the noise on each count of a score, in records; 0: exact.
         selection: The random number of tries of which the best is released; None: exactly all n.
-        charge: What it releases, see :class:`fairaudit.planning.search.CandidateSearch`.
+        charge: What the search releases, from which its epsilon follows. For an uncharged search it
+            is what the search would release with noised scores and a random number of tries:
+            readers are told the epsilon of that. None where a training has no guarantee.
         scales_by_threshold: Whether the method scales gradients by C/Z, Z its threshold: a larger
             threshold then takes a longer step, as the method's defaults do.
     """
@@ -165,6 +167,11 @@ class Tuning(CandidateSearch):
     selection: Selection | None
     charge: SelectionEvent | None = None
     scales_by_threshold: bool = False
+
+    @property
+    def is_charged(self) -> bool:
+        """Whether the best of a random number of tries is released, so that epsilon covers it."""
+        return self.selection is not None
 
     def candidates(self, seed: int) -> tuple[Candidate, ...]:
         """The n candidates of a seed, independent draws from the same prior."""
@@ -232,7 +239,7 @@ class Tuning(CandidateSearch):
         if one.event is None or charge is None:  # no guarantee that a search could weaken
             return one
         cost = charge.epsilon(delta)
-        if self.selection is None:
+        if not self.is_charged:  # ``cost`` is what the search would cost if it were
             proof = one.guarantee.value if one.guarantee.is_proved else "claimed by its author"
             reason = (
                 f"{proof} for one training (epsilon {shown_up(one.headline or 0.0)}); the search "
@@ -254,7 +261,7 @@ class Tuning(CandidateSearch):
         return one.model_copy(update={"reason": reason, "epsilon": spent, "base_epsilon": base})
 
     def to_json(self) -> dict[str, object]:
-        """All that its candidates and their chances follow from, JSON-ready, for a job's id."""
+        """All that its candidates and their weights follow from, JSON-ready, for a job's id."""
         return {
             "trials": self.trials,
             "goal": self.goal,
@@ -276,7 +283,8 @@ class Tuning(CandidateSearch):
         """Names of the coordinates in which a candidate lies at the edge of what is searched."""
         values = {**candidate.settings, EPOCHS: float(candidate.form.epochs)}
         if self.scales_by_threshold and "learning_rate" in self.coordinates:
-            # As it was drawn: `candidate` multiplies it by the threshold over the default one.
+            # The learning rate as it was drawn from its range: `candidate` multiplied it by the
+            # threshold over the default threshold.
             product = values["learning_rate"] * self.settings["threshold"]
             values["learning_rate"] = product / values["threshold"]
         return tuple(name for name, c in self.coordinates.items() if c.is_at_edge(values[name]))

@@ -62,8 +62,9 @@ def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> JobConte
     division, candidates = divide(prepared, task.pool), tuning.candidates(task.seed)
     tasks = [fit_task(task, arm, candidate, division) for candidate in candidates]
     models = train(method, tasks, prepared)
-    # Each training must have released what was planned and charged. A published form without a
-    # guarantee does as it was printed, whatever a plan would charge.
+    # Each training must have released what was planned and, in a charged search (``arm.charge`` is
+    # None in others), what is charged. A published form without a guarantee does as it was printed:
+    # it has no event, though the plan has one for the method.
     is_printed = arm.variant is not None and arm.privacy.event is None
     for candidate, model in zip(candidates, models, strict=True):
         planned = candidate.form.event
