@@ -139,8 +139,9 @@ class Setting:
         or_zero: 0 will do as well.
         default: Its rule; None where there is none, so that it is given or calibrated.
         search: Where tuning looks for it; None where it keeps its default.
-        applies: Whether a model of these sizes has it; where it has not, the number is 0 in the
-            method's default form, whatever is given. None: every one has it.
+        applies: Whether the setting means anything at these sizes (model, columns, clipping bound).
+            Where it does not, the method's default form trains with 0, whatever number is given.
+            None: it always means something.
 
     Example:
         >>> sizes = PublicSizes(n_public=800, columns=3, model="logistic")
@@ -204,17 +205,18 @@ def _default_step(sizes: PublicSizes) -> float:
 
     With gradients of norm G a softmax regression has smoothness G^2 / 4 at most, whose inverse is
     the first number. All noise of a training together moves a logit by about step * G * C * s, with
-    s the noise spread; the step is shortened until a logit moves by ``LARGEST_MOVE`` at most.
+    C the default clipping bound and s the noise spread; the step is shortened until a logit moves
+    by ``LARGEST_MOVE`` at most.
     """
-    bound = sizes.longest_gradient
+    bound = sizes.longest_gradient  # C
     if sizes.is_linear:
-        slope = bound
+        gradient_norm = bound  # G
     else:
-        slope = NETWORK_GRADIENT
-    plain = 4.0 / slope**2
+        gradient_norm = NETWORK_GRADIENT
+    without_noise = 4.0 / gradient_norm**2
     if sizes.noise_spread:
-        return min(plain, LARGEST_MOVE / (slope * bound * sizes.noise_spread))
-    return plain
+        return min(without_noise, LARGEST_MOVE / (gradient_norm * bound * sizes.noise_spread))
+    return without_noise
 
 
 _BOUND = Rule(

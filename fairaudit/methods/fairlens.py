@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
     from fairaudit.methods.base import Task
 
-LARGEST_MODEL = 2000  # parameters, beyond which the sums of gradients are noise
-ROW_NUMBERS = 2**22  # in the rows of a query that are made at a time
-HIDDEN, NORM_GUARD = 1e-15, 1.0 + 1e-5  # what makes norms upper bounds, as in the engine
+LARGEST_MODEL = 2000  # parameters; beyond, noise outweighs the released sums of gradients
+ROW_NUMBERS = 2**22  # numbers in the rows of a query that are held at a time
+# An addend and a factor that make computed norms upper bounds in spite of rounding, as the
+# engine's.
+HIDDEN, NORM_GUARD = 1e-15, 1.0 + 1e-5
 SMALLEST_NORM = 1e-30  # of a gradient; a shorter one is none
 # What a row's four parts are multiplied by: two of counts and s, of which little noise is enough,
 # and two of gradients. The sum of the squares is 1.
@@ -493,9 +495,10 @@ class FairLensDecoupled(DpSgd):
     """
 
     def objective(self, task: Task) -> FairLens:
-        """Cross-entropy and penalty; the noise multiplier of its query is a multiple of sigma.
+        """Cross-entropy and penalty: :class:`FairLensHalves`, or with gamma1 = 0 :class:`FairLens`.
 
-        A multiple of the gradient's, so that a target epsilon is met by one scale of all noise.
+        The noise multiplier of its query is a multiple of the gradient's, so that one scale of all
+        noise meets a target epsilon.
         """
         settings = task.settings
         numbers: dict[str, Any] = {
@@ -506,7 +509,8 @@ class FairLensDecoupled(DpSgd):
             "smallest_share": settings["smallest_share"],
             "n_classes": task.pool.n_classes,
         }
-        bound, largest = settings["max_grad_norm"], settings["statistic_grad_norm"]
+        bound, largest = settings["max_grad_norm"], settings["statistic_grad_norm"]  # C, C1
+        # What clipping takes is read from gradients between C and C1, so it needs C1 > C.
         if not settings["gamma1"] or largest <= bound:
             return FairLens(**numbers)
         layer = _only_layer(task)

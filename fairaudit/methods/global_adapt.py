@@ -105,6 +105,7 @@ class GlobalAdaptiveClip(ClippingRule[ThresholdState]):
         Z never falls below C, for then C/Z would lengthen gradients; the published algorithm
         presupposes it.
         """
+        # One value for each replicate: trainings that run side by side may differ in it.
         start = facts.each(self.threshold).clamp_min(self.max_grad_norm)
         expected = facts.expected_batch_size
         return ThresholdState(start, expected.new_zeros(replicates), expected)

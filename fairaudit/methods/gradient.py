@@ -104,7 +104,7 @@ class GradientMethod(Method):
             return super().fit_all(tasks, observers)
         # How many trainings go side by side; 1 where that would not be faster.
         size = at_once(stack([tasks[0].model]), tasks[0].n_public / tasks[0].steps_per_epoch)
-        places_by_epochs: dict[int, list[int]] = {}  # where the tasks of so many epochs stand
+        places_by_epochs: dict[int, list[int]] = {}  # number of epochs -> indices of such tasks
         for place, task in enumerate(tasks):
             places_by_epochs.setdefault(task.epochs, []).append(place)
         trained: dict[int, TrainedReplicates | None] = {}
@@ -136,7 +136,7 @@ class GradientMethod(Method):
 
         first = tasks[0]
         with working_on(first.device):
-            # Without observers: those of the common training are set below.
+            # Only the trainings, [1], are joined; the common one gets its observers below.
             training = joined([self._set_up(task, [])[1] for task in tasks])
             if training is None:
                 return None
@@ -145,6 +145,7 @@ class GradientMethod(Method):
             outcome = train(network, first.pool.to(first.device), training)
             models: list[TrainedReplicates | None] = []
             for place, task in enumerate(tasks):
+                # The task's replicate as a network of its own.
                 alone = stack([task.model], first.seed, first.device)
                 alone.theta.copy_(network.theta[place])
                 model = TrainedReplicates(alone, outcome.trace.of(place), outcome.event)

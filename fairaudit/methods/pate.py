@@ -112,8 +112,8 @@ _OF_SUMS = {
 def _fit_work(sizes: FitSizes) -> FitWork:
     """What teachers and students take, the students of the readings included."""
     teachers, queries = sizes.settings["teachers"], sizes.settings["queries"]
-    # Descents of students, who are trained side by side: those of the repeats and, for readings,
-    # the clean student and those of all draws of the noise.
+    # How many descents of students there are, in each of which students train side by side: one for
+    # the repeats; for readings one more for the clean student and one for all draws of the noise.
     runs, students = 1, sizes.repeats
     if sizes.is_read:
         runs, students = 3, students + 1 + int(sizes.settings["noise_draws"])

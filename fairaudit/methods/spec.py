@@ -54,10 +54,11 @@ class SampledMechanism:
                 no noise.
         """
         side = tuple(settings[name] for name in self.side_queries.values())
-        # Noise multiplier of the gradient and the queries in proportion to it, taken together.
+        # The noise multiplier that gradient and relative queries may have together, as one release.
         together = calibrate(steps_per_epoch, steps_per_epoch * epochs, delta, target, side)
-        # Queries in proportion to the gradient's noise take a fixed part of what is left: 1 /
-        # sigma^2 of the step is (1 + sum 1 / ratio^2) / sigma_gradient^2.
+        # Of Gaussian releases on one sample the 1 / sigma^2 add up (docs/methods.md 2.1). With
+        # sigma_query = ratio sigma_gradient: 1 / together^2 = (1 + sum 1 / ratio^2) /
+        # sigma_gradient^2, which is solved for sigma_gradient.
         parts = 0.0
         for name in self.relative_queries.values():
             if settings[name] <= 0.0:
@@ -311,18 +312,19 @@ class MethodSpec:
         control_of: The method of which this one is a control: it takes that method's settings and
             reads a series of its run at the same seed; or None.
         source_series: Name of the series that is read of the run of ``control_of``.
-        method_set: The name by which ``--method`` asks for it and for others at once that take a
-            method apart, without noise and guarantee; `all` leaves them out. "" for other methods.
+        method_set: Of an ablation's methods, which take another method apart without noise and
+            guarantee: the one name by which ``--method`` asks for all of them. ``all`` leaves them
+            out. "" for other methods.
         fit_work: Of a method that does not train by steps on samples: what a training does, so that
             its time is foreseen; None: not known.
         readings: ``module:function`` that reads a finished training for the report, or "".
         meanings: What each of these readings is, by name, with its unit.
         columns: What the values of a reading are called, where they are not one of each group.
         unprotected: What its guarantee leaves out beside what every guarantee does.
-        part: What the part of its cost is called that remains without noise, one of
-            ``metrics.registry.PARTS``; for a method that trains by steps, less the part that the
-            length of its steps has.
-        part_words: The same in words.
+        part: Name of the part of its cost that remains without noise, one of
+            ``metrics.registry.PARTS``. For a method that trains by steps, what the length of the
+            steps costs is a part of its own and not in this one.
+        part_words: That part in words, for sentences.
         variants: Published forms.
         is_normalised: Its gradients are all as long as the clipping bound, so that another bound is
             another step and nothing else.

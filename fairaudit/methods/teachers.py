@@ -81,7 +81,7 @@ def descend(network: Stacked, draw: Callable[[], tuple[Tensor, Tensor]], descent
         logits = tape.forward(x[0] if single else x)
         if single:
             logits = logits.unsqueeze(0)
-        # Zero for no record, whose targets sum to 0.
+        # p - y; zero for no record, whose targets sum to 0.
         delta = targets.sum(-1, keepdim=True) * torch.softmax(logits, -1) - targets
         delta = delta / targets.shape[1]
         tape.backward(delta[0] if single else delta)
@@ -218,10 +218,11 @@ def collect_votes(task: Task, queried: Tensor) -> Tensor:
     """
     assert task.records is not None, "PATE needs ids of the training records"
     teachers = int(task.settings["teachers"])
-    teacher = torch.from_numpy(assign_teachers(task.records, teachers, task.seed))
+    teacher_of_record = torch.from_numpy(assign_teachers(task.records, teachers, task.seed))
     votes = torch.zeros(len(queried), task.pool.n_classes, dtype=torch.float64)
-    sizes = torch.bincount(teacher, minlength=teachers)
-    shards = torch.split(torch.argsort(teacher, stable=True), sizes.tolist())
+    sizes = torch.bincount(teacher_of_record, minlength=teachers)
+    # Indices of the records of each teacher; empty for a teacher without records.
+    shards = torch.split(torch.argsort(teacher_of_record, stable=True), sizes.tolist())
     if is_convex(task):
         _linear_votes(task, queried, shards, votes)
     else:
@@ -297,15 +298,16 @@ def _linear_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes: 
         shards: Indices of each teacher's training records; empty for one without records.
         votes: What the votes are added to, in place.
     """
-    pool = INPUTS(queried, torch.zeros(len(queried), dtype=torch.int64))
+    # INPUTS does not standardise by group, so any group will do.
+    query_inputs = INPUTS(queried, torch.zeros(len(queried), dtype=torch.int64))
     for shard in shards:
-        if not len(shard):
+        if not len(shard):  # a teacher without records votes for class 0
             votes[:, 0] += 1.0
             continue
         records = task.pool.gather(shard, None)
         x, targets = INPUTS(records.inputs, records.group), records.targets.double().unsqueeze(0)
         theta = minimise(LogisticProblems(x, targets, task.settings["teacher_penalty"]))
-        _count(votes, scores(pool, theta)[0].argmax(-1, keepdim=True))
+        _count(votes, scores(query_inputs, theta)[0].argmax(-1, keepdim=True))  # [0]: one model
 
 
 def _network_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes: Tensor) -> None:
@@ -330,7 +332,7 @@ def _network_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes:
                 stream = streams[number]
                 rows[number] = shard[torch.from_numpy(stream.integers(len(shard), size=BATCH))]
         batch = task.pool.gather(rows, rows < task.pool.n_records)
-        # Cut to LONGEST as INPUTS cuts, each record by itself.
+        # Inputs longer than LONGEST are shortened to it, each record by itself, as INPUTS does.
         lengths = batch.norms.view(*rows.shape, *[1] * len(task.pool.shape))
         x = torch.where(
             torch.isfinite(lengths), batch.inputs * (LONGEST / lengths).clamp_max(1.0), 0.0

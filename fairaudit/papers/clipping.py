@@ -103,8 +103,10 @@ class PresentGroupsMean(NoisedMean):
 
     def spread(self, sensitivity: Tensor, realised: Realised) -> Tensor:
         """The largest C_k of the groups in the batch, [R]; of all groups for an empty batch."""
-        drawn = torch.where(realised.groups > 0, realised.described["group_bound"], 0.0).amax(1)
-        return torch.where(realised.size > 0, drawn, sensitivity)
+        # The bounds C_k, [R, K], as GroupAdaptiveClip.describe gives them for the trace.
+        bounds = realised.described["group_bound"]
+        largest_drawn = torch.where(realised.groups > 0, bounds, 0.0).amax(1)
+        return torch.where(realised.size > 0, largest_drawn, sensitivity)
 
 
 def _multiplier_and_noise(task: Task) -> tuple[float, GaussianNoise]:
@@ -222,8 +224,9 @@ class RealisedShareBounds(GroupAdaptiveClip):
         all; C0 where nothing is clipped. |B| is recovered from the last cell.
         """
         realised = (answer[:, -1] / self.exact).round().clamp_min(1.0)
-        drawn = replace(state, expected_batch_size=realised)  # so that the default form uses |B|
-        bound = GroupAdaptiveClip.update(self, drawn, answer[:, :-1]).bound
+        # With |B| in the place of qN, by which the default form divides; qN stays in the state.
+        with_realised = replace(state, expected_batch_size=realised)
+        bound = GroupAdaptiveClip.update(self, with_realised, answer[:, :-1]).bound
         return replace(state, bound=bound)
 
 

@@ -116,8 +116,8 @@ class Coupled(Erm):
         g = record_gradients(theta, layers, batch)
         squared = g.square().sum(1)
         longer = squared > self.max_grad_norm**2
-        # The root is differentiated, and its slope at 0 is infinite: so records within the bound
-        # take the root of 1 instead.
+        # The root is differentiated, and its slope at 0 is infinite. So of records within the
+        # bound, whose factor is 1 anyway, the root of 1 is taken instead.
         norm = torch.where(longer, squared, 1.0).sqrt()
         factor = torch.where(longer, self.max_grad_norm / norm, 1.0)
         lost = of_batch @ g - of_batch @ (g * factor.unsqueeze(1))

@@ -187,6 +187,7 @@ def _esipova_image_preset(
                 },
             },
         },
+        # One of the notes has the place {scripts}; the others hold no braces.
         notes=(*(note.format(scripts=scripts) for note in _IMAGE_NOTES), *notes),
     )
 
