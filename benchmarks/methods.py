@@ -64,7 +64,7 @@ def tasks(config: AuditConfig) -> dict[str, Task]:
             activation="tanh",
             seed=seed_of(0, "init"),
         )
-        public = PublicPool(torch.from_numpy(pooled.pool), torch.from_numpy(pooled.groups))
+        public = PublicPool(pooled.pool, torch.from_numpy(pooled.groups))
         found[arm.method] = Task(
             arm=arm.key,
             seed=0,

@@ -1,6 +1,7 @@
 """Scripts beside the package use what the program has today: no name or parameter that is gone.
 
-No script is run, and none is imported: their text is read, and what they name is looked up.
+Their text is read, and what they name is looked up. Of those that no other test runs and that are
+fast one is run, too.
 """
 
 import ast
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from places import ROOT
+from places import ROOT, program
 
 FOLDERS = ("benchmarks", "docs", "docs/examples", "sample_data")
 SCRIPTS = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.py"))
@@ -177,3 +178,11 @@ def test_what_is_gone_is_found(text, error):
     errors = Script(text).errors
     assert len(errors) == bool(error)
     assert "".join(errors).startswith(error)
+
+
+def test_intervals_of_one_file_hold_the_readings_of_its_population():
+    found = program("benchmarks/misalignment.py").coverage(0, "")
+    assert len(found) == 8
+    held = [low <= true <= high for _, low, high, true in found.values()]
+    assert sum(held) >= 7
+    assert all(low < value < high for value, low, high, _ in found.values())
