@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fairaudit.data.inputs.column import CategoryColumn, Column, NumberColumn
 
-_OF_LIST: Final = re.compile(r"(.+)\[([0-9]+)\]", re.DOTALL)
+_OF_LIST: Final = re.compile(r"(.+)\[(0|[1-9][0-9]*)\]", re.DOTALL)  # LIST[PLACE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class ModelColumn:
         name: Its name.
         kind: ``number``; ``list``, numbers of one length; or ``category``.
         inputs: Which of the d inputs are its own, as a slice.
-        levels: Of a category, what each of its inputs stands for; () of others. Where one input
-            stands for two levels, which are 0 and 1 of it, both.
+        levels: Of a category, the level that each of its inputs stands for; () of others. A single
+            input may stand for two levels, the first where it is 0 and the second where it is 1.
         places: Of numbers, which of its inputs hold them, ``[k]``, counted from its first one; its
             other inputs say that a number is missing.
         centre, spread: Of numbers: an input is (number - centre) / spread, ``[k]``.
@@ -94,12 +94,13 @@ def model_columns(columns: Sequence[Column]) -> dict[str, ModelColumn]:
     """What a factory is told of the columns, by their names.
 
     Columns of numbers that are called ``emb[0]``, ``emb[1]``, .. and follow in that order are one
-    list ``emb``.
+    list ``emb``, unless there is a column ``emb``.
 
     Args:
         columns: The constants of all columns, in the order of their inputs; () of images.
     """
-    stops = accumulate(len(column.inputs) for column in columns)
+    names = {column.name for column in columns}
+    stops = accumulate(len(column.inputs) for column in columns)  # where each one's inputs end
     meanings: dict[str, ModelColumn] = {}
     for column, stop in zip(columns, stops, strict=True):
         inputs = slice(stop - len(column.inputs), stop)
@@ -110,14 +111,15 @@ def model_columns(columns: Sequence[Column]) -> dict[str, ModelColumn]:
         number = _number(column, inputs)
         name, place = _list_of(column.name)
         before = meanings.get(name)
-        if place == 0 and before is None:
+        if place == 0 and before is None and name not in names:
             meanings[name] = replace(number, name=name, kind="list")
         elif before is not None and before.kind == "list" and place == len(before.places):
             meanings[name] = _longer(before, number)
         else:
             meanings[column.name] = number
-    for name, known in list(meanings.items()):
-        if known.kind == "list" and len(known.places) == 1:  # a column that is only named like one
+    for name, meaning in list(meanings.items()):
+        # A list of one number is a column that is only named like a list.
+        if meaning.kind == "list" and len(meaning.places) == 1:
             meanings[f"{name}[0]"] = replace(meanings.pop(name), name=f"{name}[0]", kind="number")
     return meanings
 

@@ -62,6 +62,7 @@ class LogisticProblems:
         at_once = max(1, _PIECE_BYTES // size)
         for start in range(0, records, at_once):
             piece = slice(start, start + at_once)
+            # The divisor is a number of records, so that only one of 0 is replaced, by 1.
             yield self.features[..., piece, :], self.targets[:, piece] / max(divisor, 1.0)
 
     def part(self, rows: Tensor) -> "LogisticProblems":
@@ -74,7 +75,8 @@ class LogisticProblems:
         """Gradient of each problem's penalised loss J at ``theta`` [R, H, d], of the same shape.
 
         It is lambda theta + sum_i (m_i p_i - t_i) x_i^T, where p_i are the probabilities of the
-        classes, t_i the targets over the divisor, and m_i, the mass, is the sum of these.
+        classes, t_i the targets over the divisor, and m_i, the mass, is the sum of t_i
+        over classes.
         """
         total = self.penalty * theta
         for features, targets in self.pieces():
@@ -101,8 +103,7 @@ class LogisticProblems:
                 hessian += _curvature(x, targets[r].sum(-1), theta[r])
             hessian.diagonal().add_(self.penalty)
             factor, failed = torch.linalg.cholesky_ex(hessian)
-            # As with targets of negative mass: the loss may then have no minimum.
-            if failed:
+            if failed:  # as with targets of negative mass, whose loss may have no minimum
                 raise TrainingError(
                     "the regularised loss is not convex on these targets",
                     hint="use a larger penalty, or projected labels",
@@ -142,7 +143,7 @@ def minimise(problems: LogisticProblems, start: Tensor | None = None) -> Tensor:
     gradient = problems.gradient(theta)
     norm = gradient.flatten(1).norm(dim=1)
     for _ in range(_ROUNDS):
-        unsolved = unsolved[norm[unsolved] > TOLERANCE]
+        unsolved = unsolved[~(norm[unsolved] <= TOLERANCE)]  # "not <=": NaN is no solution
         if not len(unsolved):
             return theta
         part = problems.part(unsolved)
@@ -263,7 +264,7 @@ class BoundedInputs:
         for start in range(0, len(features), _ROWS_AT_ONCE):
             piece = slice(start, start + _ROWS_AT_ONCE)
             out[piece, :width] = features[piece]
-            self._clip(out[piece, :width], groups[piece])
+            self._clip(out[piece, :width], groups[piece])  # a view, so ``out`` is changed
         return out
 
     def _clip(self, x: Tensor, groups: Tensor) -> None:
@@ -306,6 +307,7 @@ class LogisticModels:
     def probabilities(self, features: Tensor, groups: Tensor) -> Tensor:
         """Class probabilities [R, n, Y], float32, of records [n, d] of ``groups`` [n]."""
         parts = []
+        # At least one part, an empty one where there are no records, to be concatenated.
         for start in range(0, max(len(features), 1), _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)
             logits = scores(self.inputs(features[rows], groups[rows]), self.weights)

@@ -180,7 +180,7 @@ def check_outputs(name: str, module: nn.Module, records: Tensor, classes: int) -
     try:
         with torch.no_grad():
             outputs = module(records)
-    except FairauditError:
+    except FairauditError:  # a module that runs record by record refuses in words of its own
         raise
     except BaseException as error:
         hint = "tables come as [n, d], images as [n, C, H, W], float32"
@@ -237,7 +237,7 @@ def digest(name: str, module: nn.Module) -> str:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether it is a number, a text, None, or a tuple, list or dict of these."""
+    """Whether a value is a number, a text, None, or a tuple, list or dict of these."""
     if isinstance(value, dict):
         return all(map(_is_plain, [*value, *value.values()]))
     if isinstance(value, tuple | list):
