@@ -174,7 +174,7 @@ def calibrate(
     # below 1.2 sigma; each of k equal ones then has 2 sigma sqrt(k).
     enough = rounded_up(2.0 * sigma * math.sqrt(len(releases)), digits=3)
     reachable = ""
-    if alone < math.inf:
+    if alone < math.inf:  # half as much again as the queries cost leaves the gradient a share
         reachable = f"--epsilon {rounded_up(1.5 * alone, digits=2):g} or more, or "
     noises = ", ".join(f"{noise:g}" for noise in side_noise_multipliers)
     raise PrivacyError(
@@ -283,6 +283,7 @@ def _epsilon(charges: tuple[_Charge, ...], delta: float, accountant: Accountant)
     by_rdp = _rdp(charges, delta)
     if accountant == "rdp" or not 0.0 < by_rdp < _PLD_LIMIT:
         return by_rdp
+    # Of sampled steps alone: unsampled ones are one Gaussian together, however many there are.
     steps = sum(charge.steps for charge in charges if charge.steps_per_epoch > 1)
     if steps > _MOST_BY_PLD or steps * _ROUNDING > delta:
         return by_rdp
@@ -314,10 +315,12 @@ def _rdp(charges: tuple[_Charge, ...], delta: float) -> float:
         from dp_accounting import rdp  # lazily: 2 s
 
         # Renyi divergences add up over steps, at every order.
-        steps = [_renyi_step(charge.steps_per_epoch, charge.sigma) for charge in charges]
-        orders = steps[0].orders
-        total = sum(charge.steps * step.rdp for charge, step in zip(charges, steps, strict=True))
-        return float(rdp.compute_epsilon(orders, total, delta)[0])
+        total, orders = 0.0, None
+        for charge in charges:
+            step = _renyi_step(charge.steps_per_epoch, charge.sigma)
+            total = total + charge.steps * step.rdp
+            orders = step.orders  # the library's own, the same for every charge
+        return float(rdp.compute_epsilon(orders, total, delta)[0])  # (epsilon, its order)
 
 
 @lru_cache(maxsize=1024)
@@ -346,19 +349,19 @@ def _composed(charges: tuple[_Charge, ...], interval: float) -> _OfLibrary:
     have more than ``_MOST_LOSSES`` different losses.
     """
     interval = max(interval, *(_span(charge) / _MOST_LOSSES for charge in charges))
-    whole = None
+    composed = None
     for charge in charges:
         if charge.steps_per_epoch == 1:  # full batches: one Gaussian, exactly
-            steps = _one_step(1, charge.sigma / math.sqrt(charge.steps), interval)
+            of_charge = _one_step(1, charge.sigma / math.sqrt(charge.steps), interval)
         else:
             step = _one_step(charge.steps_per_epoch, charge.sigma, interval)
             if charge.steps > _MANY_STEPS:
                 # The library counts the losses that so many steps could have, for minutes, unless
                 # the step is a mixture. A mixture of it with itself is the same distribution.
                 step = step.compute_mixture(step, 0.5)
-            steps = step.self_compose(charge.steps)
-        whole = steps if whole is None else whole.compose(steps)
-    return whole
+            of_charge = step.self_compose(charge.steps)
+        composed = of_charge if composed is None else composed.compose(of_charge)
+    return composed
 
 
 def _span(charge: _Charge) -> float:
@@ -452,12 +455,13 @@ def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) 
 def _silent_sigma(steps_per_epoch: int, steps: int, delta: float, low: float, high: float) -> float:
     """The least noise multiplier, to two digits, at which all that steps reveal lies within delta.
 
-    By halving, so that it is one number whatever way led here, and with whatever library.
+    Found by halving the range of the logarithm and rounded up, so that the result depends neither
+    on the noise multipliers that the caller tried before nor on the library's last digits.
 
     Args:
         steps_per_epoch, steps, delta: As of :func:`calibrate`.
-        low: Costs some epsilon; 0 where none is known.
-        high: Costs none.
+        low: A noise multiplier that costs some epsilon; 0 where none is known.
+        high: One that costs none.
     """
 
     def is_silent(sigma: float) -> bool:
@@ -472,7 +476,10 @@ def _silent_sigma(steps_per_epoch: int, steps: int, delta: float, low: float, hi
         else:
             low = middle
     rounded = rounded_up(enough, digits=2)
-    return rounded if rounded <= LARGEST_SIGMA and is_silent(rounded) else enough
+    # Asked again: with more noise the accountant may round losses to other intervals.
+    if rounded <= LARGEST_SIGMA and is_silent(rounded):
+        return rounded
+    return enough
 
 
 def _coarse_sigma(

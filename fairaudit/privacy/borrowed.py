@@ -10,24 +10,22 @@ import torch
 
 
 def global_state() -> list[bytes]:
-    """The states of PyTorch's global generators as bytes: they change when numbers are drawn."""
-    states = [torch.get_rng_state()]
-    if torch.cuda.is_available():
-        states += torch.cuda.get_rng_state_all()
-    return [state.numpy().tobytes() for state in states]
+    """:func:`torch_states` as bytes, for comparing with ``==``: every draw changes them."""
+    return [state.numpy().tobytes() for state in torch_states()]
 
 
 @contextmanager
 def global_stream(*labels: int) -> Iterator[None]:
     """Inside the block, draws from global generators follow from ``labels`` alone.
 
-    These are the generators of PyTorch on every device, of NumPy and of Python; after the block
-    they are in the state that they had before. For starting parameters and dropout masks of models
-    that this program did not write; no noise of a release is drawn from them.
+    These are the generators of PyTorch on the CPU and on every CUDA device, of NumPy and of Python;
+    after the block they are in the state that they had before. For starting parameters and dropout
+    masks of models that this program did not write; no noise of a release is drawn from them.
     """
     python_state, numpy_state = random.getstate(), np.random.get_state()
     digest = _digest(labels)
     random.seed(digest)
+    # NumPy takes a seed of 32 bits: four bytes behind the eight that ``torch_stream`` uses.
     np.random.seed(int.from_bytes(digest[8:12], "little"))
     try:
         with torch_stream(*labels):
@@ -41,8 +39,9 @@ def global_stream(*labels: int) -> Iterator[None]:
 def torch_stream(*labels: int) -> Iterator[None]:
     """As :func:`global_stream`, of PyTorch's generators alone, which takes less time.
 
-    They draw what they draw in a block of :func:`global_stream` with these labels.
+    Inside the block they draw the numbers that :func:`global_stream` with these labels would give.
     """
+    # Shifted to 63 bits, as the seeds of named streams: it fits a signed 64-bit integer.
     seed = int.from_bytes(_digest(labels)[:8], "little") >> 1
     has_cuda = torch.cuda.is_available()
     state, *cuda_states = torch_states()
@@ -72,7 +71,7 @@ def cpu_state_kept() -> Iterator[None]:
 
 
 def torch_states() -> list[torch.Tensor]:
-    """The states of PyTorch's global generators, of the CPU and of every CUDA device."""
+    """The states of PyTorch's global generators: of the CPU, then of every CUDA device."""
     states = [torch.get_rng_state()]
     if torch.cuda.is_available():
         states += torch.cuda.get_rng_state_all()
@@ -80,7 +79,10 @@ def torch_states() -> list[torch.Tensor]:
 
 
 def other_generator_states() -> tuple[object, ...]:
-    """The states of Python's and NumPy's global generators, for comparing."""
+    """The states of Python's and NumPy's global generators, for comparing with ``==``.
+
+    NumPy's key is turned into bytes, for ``==`` of two arrays gives an array.
+    """
     name, key, *rest = np.random.get_state()
     return random.getstate(), name, np.asarray(key).tobytes(), *rest
 

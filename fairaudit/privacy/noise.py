@@ -86,11 +86,14 @@ class _SecureStream:
 
         A pair of Box and Muller sums to r (cos a + sin a) = r sqrt(2) cos(a - pi / 4). The angle
         a - pi / 4 is as uniform as a, so r sqrt(2) cos(a) has the law of the sum of two normals.
+        Half the sum of two pairs is then sqrt(1/2) (r_1 cos(a_1) + r_2 cos(a_2)).
         """
-        words = self._words(4 * size) >> np.uint64(11)
+        words = self._words(4 * size) >> np.uint64(11)  # 53 bits, which a float64 holds exactly
+        # Read as int64, which PyTorch can convert; the words are far below its largest number.
         uniform = torch.from_numpy(words.view(np.int64)).double()
         radius, angle = uniform[: 2 * size], uniform[2 * size :]
-        radius.add_(1.0).mul_(2.0**-53).log_().mul_(-2.0).sqrt_()  # of 2**-53 .. 1: never infinite
+        # sqrt(-2 log u), with u from 2**-53 to 1, so that it is never infinite.
+        radius.add_(1.0).mul_(2.0**-53).log_().mul_(-2.0).sqrt_()
         radius *= angle.mul_(math.tau * 2.0**-53).cos_()
         return radius.view(2, size).sum(0).mul_(math.sqrt(0.5))
 

@@ -61,6 +61,7 @@ def epsilon_of_divergences(divergences: Float64, delta: float) -> float:
     with quiet():
         from dp_accounting.rdp import rdp_privacy_accountant  # lazily: 2 s
 
+        # (epsilon, the order that gives it)
         return float(rdp_privacy_accountant.compute_epsilon(ORDERS, divergences, delta)[0])
 
 
@@ -69,6 +70,7 @@ def delta_of_divergences(divergences: Float64, epsilon: float) -> float:
     with quiet():
         from dp_accounting.rdp import rdp_privacy_accountant  # lazily: 2 s
 
+        # (delta, the order that gives it)
         return float(rdp_privacy_accountant.compute_delta(ORDERS, divergences, epsilon)[0])
 
 
@@ -84,12 +86,13 @@ def _step_divergences(steps_per_epoch: int, sigma: float) -> tuple[float, ...]:
             1.0 / steps_per_epoch, dp_accounting.GaussianDpEvent(sigma)
         )
         for order in ORDERS:
-            # The library's accountant gives an epsilon and not the divergence behind it. At one
-            # order a: epsilon = divergence + log(1 - 1/a) - log(delta a) / (a - 1), which is solved
-            # for the divergence. Source: Canonne, Kamath and Steinke 2020, Proposition 12.
+            # At one order a the accountant's epsilon is divergence + log(1 - 1/a) - log(delta a) /
+            # (a - 1), which is solved for the divergence. The accountant's property ``rdp`` has the
+            # divergence too, and differs by rounding (below 1e-12); to read that would change the
+            # last digits of epsilons. Source: Canonne, Kamath and Steinke 2020, Proposition 12.
             epsilon = float(rdp.RdpAccountant([order]).compose(step).get_epsilon(_ALMOST_ZERO))
             correction = math.log1p(-1.0 / order) - math.log(_ALMOST_ZERO * order) / (order - 1.0)
-            values.append(max(0.0, epsilon - correction))
+            values.append(max(0.0, epsilon - correction))  # rounding may leave it below 0
     return tuple(values)
 
 
@@ -185,8 +188,8 @@ class Selection:
         Source: Papernot and Steinke 2022, Theorem 2.
         """
         orders = np.asarray(ORDERS)
-        second = np.min((1.0 - 1.0 / orders) * base - math.log(self.gamma) / orders)
-        bound = base + math.log(self.mean) / (orders - 1.0) + (1.0 + self.shape) * second
+        least_over_b = np.min((1.0 - 1.0 / orders) * base - math.log(self.gamma) / orders)
+        bound = base + math.log(self.mean) / (orders - 1.0) + (1.0 + self.shape) * least_over_b
         # At each order the least bound of that order and all larger ones.
         least: Float64 = np.minimum.accumulate(bound[::-1])[::-1]
         return least
@@ -200,9 +203,9 @@ class Selection:
                 divergence is at most the largest of theirs.
             delta: In (0, 1).
         """
-        return epsilon_of_divergences(self.worst(events), delta)
+        return epsilon_of_divergences(self.worst_divergences(events), delta)
 
-    def worst(self, events: Sequence[PrivacyEvent]) -> Float64:
+    def worst_divergences(self, events: Sequence[PrivacyEvent]) -> Float64:
         """Renyi divergences of the best of K draws, each of which may release any of ``events``.
 
         At each order a draw counts with the largest divergence of all events.
@@ -239,7 +242,9 @@ class SelectionEvent:
 
     def divergences(self) -> tuple[Float64, Float64]:
         """Renyi divergences at ``ORDERS``, for a fit record and for a validation record."""
-        return self.selection.worst(self.trainings), self.selection.worst([self.score])
+        of_fit_record = self.selection.worst_divergences(self.trainings)
+        of_validation_record = self.selection.worst_divergences([self.score])
+        return of_fit_record, of_validation_record
 
 
 def best_of_some(n: int) -> Float64:
@@ -342,7 +347,7 @@ def score_noise(selection: Selection, delta: float, target: float) -> float:
         PrivacyError: The random number of tries alone costs about the target.
     """
     _refuse_below_least(selection, delta, target)
-    low, high = math.log(1e-2), math.log(_LARGEST)
+    low, high = math.log(1e-2), math.log(_LARGEST)  # of the noise multipliers that are tried
     while high - low > 1e-4:
         middle = 0.5 * (low + high)
         cost = selection.epsilon([Gaussian(SCORE, math.exp(middle))], delta)

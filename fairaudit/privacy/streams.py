@@ -66,6 +66,7 @@ class SecureStream:
 
     def random(self, size: int | None = None) -> Float64 | float:
         """Uniform multiples of 2**-53 in [0, 1): ``[size]`` of them, or one float without size."""
+        # The upper 53 of a word's 64 bits: a float64 holds so many exactly.
         uniforms: Float64 = (self._words(1 if size is None else size) >> np.uint64(11)).astype(
             np.float64
         )
@@ -84,9 +85,9 @@ class SecureStream:
         Words at or beyond the last multiple of ``high`` below 2**64 are drawn anew: they would make
         small remainders more likely than large ones.
         """
-        last = 2**64 - 2**64 % high - 1
+        largest = 2**64 - 2**64 % high - 1  # the largest word that is kept
         words = self._words(size)
-        while (beyond := words > np.uint64(last)).any():
+        while (beyond := words > np.uint64(largest)).any():
             words[beyond] = self._words(int(beyond.sum()))
         return (words % np.uint64(high)).astype(np.int64)
 
@@ -133,8 +134,10 @@ def seed_of(seed: int, purpose: Purpose, *labels: str | int) -> int:
     """
     if is_secure():
         return secrets.randbits(63)
+    # Joined by a control character that no label has, so that ("a", "bc") and ("ab", "c") differ.
     text = "\x1f".join(["fairaudit", str(seed), purpose, *map(str, labels)])
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
+    digest = hashlib.sha256(text.encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 1  # 63 bits fit a signed 64-bit integer
 
 
 def numpy_stream(seed: int, purpose: Purpose, *labels: str | int) -> np.random.Generator:

@@ -47,13 +47,13 @@ def attack_rates(
     """
     if isinstance(event, Gaussian) and event.noise_multiplier > 0.0:
         mu = math.sqrt(event.count) / event.noise_multiplier
-        return tuple(of_gaussian(mu, at) for at in rates)
+        return tuple(rate_of_gaussian(mu, at) for at in rates)
     if isinstance(event, SelectionEvent):
         # For a fit record and for a validation record: the worse one counts.
         curves = [_curve_of_divergences(divergences) for divergences in event.divergences()]
     else:
         curves = [privacy_curve(event)]
-    return tuple(max(of_curve(curve, at) for curve in curves) for at in rates)
+    return tuple(max(rate_of_curve(curve, at) for curve in curves) for at in rates)
 
 
 def _curve_of_divergences(divergences: Float64) -> PrivacyCurve | None:
@@ -68,7 +68,7 @@ def _curve_of_divergences(divergences: Float64) -> PrivacyCurve | None:
     return PrivacyCurve(delta, least=0.0, most=2.0 * rough_epsilon + 5.0)
 
 
-def of_gaussian(mu: float, false_positive_rate: float) -> float:
+def rate_of_gaussian(mu: float, false_positive_rate: float) -> float:
     """The true positive rate of the most powerful test between N(0, 1) and N(mu, 1).
 
     Exact for Gaussian releases about all records, where mu is sqrt(count) / noise multiplier.
@@ -78,7 +78,7 @@ def of_gaussian(mu: float, false_positive_rate: float) -> float:
     return normal.cdf(normal.inv_cdf(false_positive_rate) + mu)
 
 
-def of_curve(curve: PrivacyCurve | None, false_positive_rate: float) -> float:
+def rate_of_curve(curve: PrivacyCurve | None, false_positive_rate: float) -> float:
     """The least upper bound on the true positive rate that a privacy curve proves.
 
     1 where there is no curve: nothing is proved.

@@ -21,7 +21,7 @@ from fairaudit.leakage.attack import (
 )
 from fairaudit.metrics.intervals import contrast, estimate
 from fairaudit.metrics.tables import metric_table
-from fairaudit.privacy.tradeoff import of_gaussian
+from fairaudit.privacy.tradeoff import rate_of_gaussian
 
 AUC, TPR = "leakage_auc", "leakage_tpr"
 
@@ -196,7 +196,7 @@ def test_a_planted_leak_in_one_group_is_found_and_covered():
     found = attacked(0, (0.0, 2.0), rows=(900, 500), seeds=16)
     exact = {
         AUC: norm.cdf(2.0 / math.sqrt(2)),
-        TPR: of_gaussian(2.0, 0.05),
+        TPR: rate_of_gaussian(2.0, 0.05),
     }  # of who knows all means
     for name, without in ((AUC, 0.5), (TPR, 0.05), ("leakage_advantage", 0.0)):
         clean, leaky, gap = found[name]
@@ -231,10 +231,10 @@ def test_no_attack_beats_the_ceiling_of_gaussian_noise():
         tables, _ = attack_tables(attack, None, np.zeros(rows, np.int64), 1)
         for name, rate in leakage.WITHIN.items():
             found = estimate(contrast(tables[name], 0))
-            assert found.low < of_gaussian(mu, rate)
-            assert found.value < of_gaussian(mu, rate) + 0.01
+            assert found.low < rate_of_gaussian(mu, rate)
+            assert found.value < rate_of_gaussian(mu, rate) + 0.01
         # It is not far below: with one leak for all, the shadows tell nearly all there is.
-        assert estimate(contrast(tables[TPR], 0)).value > of_gaussian(mu, 0.05) - 0.05
+        assert estimate(contrast(tables[TPR], 0)).value > rate_of_gaussian(mu, 0.05) - 0.05
 
 
 def test_the_change_is_the_paired_difference():

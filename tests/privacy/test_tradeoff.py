@@ -12,7 +12,7 @@ from scipy.stats import norm
 from fairaudit.privacy.accounting import PrivacyCurve
 from fairaudit.privacy.events import Gaussian, NoisyRelease, SampledGaussian
 from fairaudit.privacy.selection import Selection, SelectionEvent
-from fairaudit.privacy.tradeoff import FALSE_POSITIVE_RATES, attack_rates, of_curve
+from fairaudit.privacy.tradeoff import FALSE_POSITIVE_RATES, attack_rates, rate_of_curve
 
 
 def sampled(steps_per_epoch, steps, sigma):
@@ -116,9 +116,9 @@ def test_a_search_leaves_what_the_library_says_of_the_record_that_it_protects_le
 def test_a_point_of_a_curve_alone_proves_what_it_says():
     epsilon, delta, at = 1.0, 1e-5, 0.01
     curve = PrivacyCurve(lambda e: delta if e >= epsilon else 1.0, 0.0, 10.0)
-    assert of_curve(curve, at) == pytest.approx(delta + math.exp(epsilon) * at, rel=1e-2)
+    assert rate_of_curve(curve, at) == pytest.approx(delta + math.exp(epsilon) * at, rel=1e-2)
     for place in (-9.7, 0.3, 6.1):  # nobody accused falsely: the least delta, wherever it lies
         valley = PrivacyCurve(lambda e, place=place: 0.1 + abs(e - place), -10.0, 10.0)
-        assert of_curve(valley, 0.0) == pytest.approx(0.1, abs=1e-3)
+        assert rate_of_curve(valley, 0.0) == pytest.approx(0.1, abs=1e-3)
     half = PrivacyCurve(lambda e: 0.0 if e >= 0.1 else 1.0, 0.0, 10.0)
-    assert of_curve(half, 0.9) == pytest.approx(1 - math.exp(-0.1) * 0.1, abs=1e-3)
+    assert rate_of_curve(half, 0.9) == pytest.approx(1 - math.exp(-0.1) * 0.1, abs=1e-3)
