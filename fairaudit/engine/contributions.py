@@ -31,7 +31,7 @@ def numbers(values: object, shape: Sequence[int | None], like: Tensor, name: str
 
     Args:
         values: What the part returned.
-        shape: That it must have, None for an axis of any length; nothing is broadcast.
+        shape: The shape that it must have, None for an axis of any length; nothing is broadcast.
         like: Gives the copy's device, and its type unless it is of whole numbers itself.
         name: What it is, for an error, as "the query 'count'".
 
@@ -102,7 +102,7 @@ def limited_scale(scale: Tensor, upper: Tensor, sensitivity: Tensor) -> Tensor:
                 f"the clipping rule claims a sensitivity of {claim:g}",
                 hint="ClippingRule.sensitivity returns finite numbers, 0 or more",
             )
-    if not scale.numel():
+    if not scale.numel():  # an empty batch, of which ``aminmax`` takes no extremes
         return scale
     upper = upper.clamp(min=HIDDEN)
     # In the common case one test against the smallest claim of all replicates is enough. Where it

@@ -160,12 +160,12 @@ class Isolated:
         if missing:
             x = torch.cat([x, x.new_zeros(missing, *x.shape[1:])])
         layers = {path: self.layers[path] for path in tapped}
-        of_tapped = {name for path, layer in layers.items() for name in layer.names(path)}
-        flat = theta.clone()
+        names_of_tapped = {name for path, layer in layers.items() for name in layer.names(path)}
+        flat = theta.clone()  # parameters are views of it: a write to one shows against ``theta``
         copies: dict[str, Tensor] = {}
         shared: dict[str, Tensor] = {}
         for name, value in self._named(flat).items():
-            if name in of_tapped:
+            if name in names_of_tapped:
                 shared[name] = value.requires_grad_()
             else:
                 copies[name] = value.expand(len(x), *value.shape).requires_grad_()
@@ -450,6 +450,7 @@ class Graph:
             if gradients[name] is not None:
                 terms[name] = Gradients(gradients[name][:count])
         for path in self.taps:
+            # A tap with a gradient was added to an output, so the layer was called and has inputs.
             if gradients[path] is not None:
                 layer = self.layers[path]
                 of_layer = layer.terms(self.inputs[path].detach()[:count], gradients[path][:count])

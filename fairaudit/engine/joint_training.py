@@ -47,7 +47,8 @@ def joined(trainings: Sequence[Training]) -> Training | None:
 
     Returns:
         The training; None where the trainings' parts cannot be combined: a release is unproven, a
-        tape is the method's own, or an objective, rule or release has no common form.
+        tape is the method's own, an objective, rule or release has no common form, or two noise
+        seeds agree in the 32 bits that PyTorch's generator reads.
     """
     first, *others = trainings
     releases = [training.release for training in trainings if isinstance(training.release, Release)]
@@ -61,7 +62,7 @@ def joined(trainings: Sequence[Training]) -> Training | None:
         release = releases[0].stacked_with(releases[1:])
         objective_noise = GaussianNoise.of_all([training.objective_noise for training in trainings])
         rule_noise = GaussianNoise.of_all([training.rule_noise for training in trainings])
-    except ValueError:  # two noise seeds are one to PyTorch's generator, which reads 32 bits
+    except ValueError:  # two seeds agree in 32 bits
         return None
     if release is None:
         return None

@@ -172,7 +172,7 @@ class _Chain:
         if channels_first is None and len(module.normalized_shape) != 1:
             raise unsupported(module, "without an image as its input")
         _check_parameters(module, tuple(module.normalized_shape), tuple(module.normalized_shape))
-        shape = self.shape or tuple(module.normalized_shape)
+        shape = tuple(module.normalized_shape) if self.shape is None else self.shape
         self.add(LayerNorm(self.theta, self.start, shape, module.eps), shape)
 
     def flatten(self, module: nn.Flatten) -> None:

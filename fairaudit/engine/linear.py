@@ -60,6 +60,7 @@ class Linear(Parametric):
         Without a bias it is |delta| |x|. |delta| is rounded up by what squares below float32's
         range could hide: a norm that is too small would leave a gradient unclipped.
         """
+        # Norms that are known have a 1 appended for the bias: without a bias they are of no use.
         if x_norms is None or not self.has_bias:
             x_norms = torch.linalg.vector_norm(x, dim=-1)
             if self.has_bias:

@@ -105,11 +105,11 @@ class Asking(Generic[S]):
         total: Tensor | None = None
         for start in range(0, count, at_once):
             piece = slice(start, start + at_once)
-            some = records.some(piece)
-            some_present = None if present is None else present[:, piece]
-            rows = self.part.rows(self.state, some)
-            some_sum = self._sum(rows, some.logits, some.group, some_present)
-            total = some_sum if total is None else total.add_(some_sum)
+            of_piece = records.some(piece)
+            piece_present = None if present is None else present[:, piece]
+            rows = self.part.rows(self.state, of_piece)
+            piece_sum = self._sum(rows, of_piece.logits, of_piece.group, piece_present)
+            total = piece_sum if total is None else total.add_(piece_sum)
         assert total is not None, "count > at_once, so there is a record"
         return total
 
@@ -420,7 +420,7 @@ class Loop:
         for row in self.training.release.rows:
             if row is GradientSum.CLIPPED:
                 weights.append(scale)
-            else:
+            else:  # the gradient of padding is 0, so a weight of 1 adds nothing
                 weights.append(torch.ones_like(scale))
         return self.tape.sums(weights)
 

@@ -54,6 +54,7 @@ def _refuse_loose_parameters(module: nn.Module, layers: Sequence[nn.Module]) -> 
     Gradients and their norms are computed layer by layer, and are right only if each parameter is
     that of exactly one layer and is trained.
     """
+    # The module lists each parameter once; one that two layers share is listed by both of them.
     owned = [id(parameter) for layer in layers for parameter in layer.parameters()]
     if owned != [id(parameter) for parameter in module.parameters()]:
         raise TrainingError(
@@ -152,9 +153,8 @@ class Tape(GradientTape):
     """Records of one batch through a network: logits, then norms, then weighted gradient sums.
 
     ``forward``, ``backward`` and ``sums`` are called in that order for every batch. A record with a
-    non-finite activation or gradient has its output gradient and its activation
-    rows zeroed and norm 0 (rule R6): ``0 * NaN`` is NaN in a matmul, so a zero weight is not
-    enough.
+    non-finite activation or gradient has its output gradient and its activation rows zeroed and
+    norm 0 (rule R6): ``0 * NaN`` is NaN in a matmul, so a zero weight is not enough.
 
     Args:
         network: The stacked replicates.
@@ -198,6 +198,7 @@ class Tape(GradientTape):
         rows = x.shape[0 if self.single else 1]
         self.chunks = []
         logits = []
+        # An empty batch is one empty chunk, so that logits, norms and sums have their shapes.
         for start in range(0, max(rows, 1), self.rows_per_chunk):
             piece = slice(start, min(start + self.rows_per_chunk, rows))
             chunk = Chunk(piece, x, norms)
@@ -250,6 +251,7 @@ class Tape(GradientTape):
             for row, targets in zip(weights, self._targets, strict=False):
                 piece = row if whole else row[:, chunk.rows]
                 column = piece.view(-1, 1) if self.single else piece.unsqueeze(-1)
+                # The first chunk overwrites the sums of the batch before, the others add to it.
                 for index, layer, parts in targets:
                     layer.write(parts, books[index], column, add=number > 0)
         return self._rows[: len(weights)]
@@ -273,6 +275,7 @@ class Tape(GradientTape):
             layer = layers[index]
             x = activations[index]
             if isinstance(layer, Parametric):
+                # The chunk's norms are of the batch's inputs, which only the first layer reads.
                 layer_norms, books[index] = layer.book(
                     x, delta, chunk.norms if index == 0 else None
                 )

@@ -99,16 +99,17 @@ class TrainingPool:
         # The table's columns are one-hot labels and norms, and before them the inputs where these
         # are rows of numbers in memory: a batch then costs one gather and three views. Images are
         # too large to be copied into it, and ``Rows`` are not in memory.
-        whole = isinstance(features, Tensor) and len(self.shape) == 1
-        self._apart = None if whole else features  # inputs that are not in the table
-        self._widths = [*self.shape, n_classes, 1] if whole else [n_classes, 1]
-        tensors = [
+        blocks = [
             torch.nn.functional.one_hot(labels, n_classes).to(torch.float32),
             self._norms(features),
         ]
-        table = torch.cat(
-            [features, *tensors] if isinstance(features, Tensor) and whole else tensors, 1
-        )
+        # Inputs that are not in the table; None: they are.
+        self._apart: Tensor | Rows | None = features
+        if isinstance(features, Tensor) and len(self.shape) == 1:
+            blocks.insert(0, features)
+            self._apart = None
+        self._widths = [block.shape[1] for block in blocks]
+        table = torch.cat(blocks, 1)
         self._table = torch.cat([table, table.new_zeros(1, table.shape[1])])
 
     @property
@@ -195,6 +196,7 @@ class TrainingPool:
     def _filled(self, rows: Rows, index: Tensor) -> Tensor:
         """Make the inputs [n, d] of the records ``index`` [n], on the pool's device."""
         made = torch.zeros(len(index), *self.shape, device="cpu")
+        # Filled through an array that shares its memory.
         rows.fill(index.cpu().numpy(), made.numpy())
         return made.to(self.labels.device)
 

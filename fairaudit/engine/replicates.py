@@ -95,13 +95,13 @@ def choose_taps(module: nn.Module, shape: Shape) -> Tapping:
         theta += torch.empty(theta.shape).uniform_(-0.1, 0.1, generator=draw)
         if not isolated.layers:
             return Tapping({}, numbers=len(theta), copied=len(theta))
-        # Normal numbers first. A module that looks up rows of tables by them needs whole ones that
-        # are not negative; 0 and 1 are in any table of two rows.
+        # Normal numbers first. A module that looks up rows of a table by its inputs needs whole
+        # numbers that are not negative: those below 2 become 0 or 1, which two rows suffice for.
         records = torch.empty(COMPARED, *shape)
         for make_up in (records.normal_, partial(records.uniform_, 0.0, 2.0)):
             make_up(generator=draw)
             try:
-                return _compared(isolated, theta, records)
+                return _checked_tapping(isolated, theta, records)
             except _Unlike as error:
                 why_not = str(error)
             except TrainingError as error:
@@ -111,7 +111,7 @@ def choose_taps(module: nn.Module, shape: Shape) -> Tapping:
         return Tapping({}, numbers=len(theta), copied=len(theta), why_not=why_not)
 
 
-def _compared(isolated: Isolated, theta: Tensor, records: Tensor) -> Tapping:
+def _checked_tapping(isolated: Isolated, theta: Tensor, records: Tensor) -> Tapping:
     """Tap the layers that can be, once each record's gradient is the same as with copies.
 
     Args:
@@ -125,17 +125,17 @@ def _compared(isolated: Isolated, theta: Tensor, records: Tensor) -> Tapping:
     """
     stream = (0,)
     shapes = dict(isolated.shapes(theta, records, stream))
-    copied = isolated.record(theta, records, stream, {})
-    delta = _directions(copied.outputs)
+    with_copies = isolated.record(theta, records, stream, {})
+    delta = _directions(with_copies.outputs)
     with faults():
-        gradients = gradients_of(copied.outputs, copied.copies, delta)
-    by_copies = dict(zip(copied.copies, gradients, strict=True))
-    # A layer whose parameters are used elsewhere, too, is tapped no more; the others are tried
-    # again.
+        gradients = gradients_of(with_copies.outputs, with_copies.copies, delta)
+    by_copies = dict(zip(with_copies.copies, gradients, strict=True))
+    # A layer whose parameters are used elsewhere, too, is tapped no more, and the others are tried
+    # again. This ends: each error names a parameter of at least one layer that is still tapped.
     while True:
-        graph = isolated.record(theta, records, stream, _outputs(shapes))
+        with_taps = isolated.record(theta, records, stream, _output_shapes(shapes))
         try:
-            terms = graph.terms(delta)
+            terms = with_taps.terms(delta)
             break
         except UsedElsewhere as error:
             for path in list(shapes):
@@ -144,12 +144,12 @@ def _compared(isolated: Isolated, theta: Tensor, records: Tensor) -> Tapping:
     for number in range(len(records)):
         if not _gives_gradient(terms, by_copies, number):
             raise _Unlike("layers of known types have other gradients in it than by autograd")
-    size = sum(isolated.start[name].numel() for name in graph.copies)
-    numbers, products = size, 0
+    copied = sum(isolated.start[name].numel() for name in with_taps.copies)
+    numbers, products = copied, 0
     for path, of_record in shapes.items():
         numbers += isolated.layers[path].numbers(*of_record)
         products += isolated.layers[path].multiplications(*of_record)
-    return Tapping(_outputs(shapes), numbers, size, products)
+    return Tapping(_output_shapes(shapes), numbers, copied, products)
 
 
 def _gives_gradient(terms: Mapping[str, Term], gradients: Values, number: int) -> bool:
@@ -174,7 +174,7 @@ def _gives_gradient(terms: Mapping[str, Term], gradients: Values, number: int) -
     return bool(torch.stack(differences).norm() <= limit)  # False for NaN
 
 
-def _outputs(shapes: Mapping[str, tuple[Shape, Shape]]) -> dict[str, Shape]:
+def _output_shapes(shapes: Mapping[str, tuple[Shape, Shape]]) -> dict[str, Shape]:
     """The shapes of outputs, by path, from those of inputs and outputs."""
     return {path: output for path, (_, output) in shapes.items()}
 
@@ -258,8 +258,8 @@ class IsolatedNetwork(Stacked):
     def copy_all(self, error: UsedElsewhere) -> None:
         """From now on tap no layer and copy all parameters for every record.
 
-        For a module that uses parameters in other ways than when taps were chosen, as ``error``
-        tells.
+        For a module that uses parameters in other ways than when taps were chosen; the text of
+        ``error`` is their names.
         """
         size = self.n_parameters
         self._tapping = Tapping({}, size, size, why_not=f"{error} are used in changing ways")
@@ -379,6 +379,7 @@ class _ReplicateTape:
         if len(x) > size and not self.network.draws(x):
             # As many chunks of about equal size, so that the last one is not of a few records.
             size = math.ceil(len(x) / math.ceil(len(x) / size))
+        # An empty batch is one empty chunk, so that logits, norms and sums have their shapes.
         for start in range(0, max(len(x), 1), size):
             rows = slice(start, start + size)
             chunk = _Chunk(rows, x[rows], (step, start))

@@ -41,11 +41,12 @@ def poisson_positions(
         positions = np.cumsum(gaps) + last
         parts.append(positions)
         last = int(positions[-1])
-    hits = np.concatenate(parts)
-    cuts = np.searchsorted(hits, np.arange(steps_per_epoch + 1) * records)
-    hits = hits[: cuts[-1]]  # those at or beyond the last position are dropped
-    starts = np.repeat(np.arange(steps_per_epoch) * records, np.diff(cuts))  # of each hit's round
-    return hits - starts, cuts
+    successes = np.concatenate(parts)  # their positions in the sequence
+    cuts = np.searchsorted(successes, np.arange(steps_per_epoch + 1) * records)
+    successes = successes[: cuts[-1]]  # those beyond the end of the sequence are dropped
+    # The position at which each success's round starts; what is left is the record's number.
+    starts = np.repeat(np.arange(steps_per_epoch) * records, np.diff(cuts))
+    return successes - starts, cuts
 
 
 class PoissonSampler:
@@ -79,9 +80,9 @@ class PoissonSampler:
         if step == 0:
             self._epoch = []
             for stream in self.streams:
-                hits, cuts = poisson_positions(stream, self.records, self.steps_per_epoch)
+                drawn, cuts = poisson_positions(stream, self.records, self.steps_per_epoch)
                 self._epoch.append(
-                    torch.split_with_sizes(torch.from_numpy(hits), np.diff(cuts).tolist())
+                    torch.split_with_sizes(torch.from_numpy(drawn), np.diff(cuts).tolist())
                 )
         self.taken += 1
         if len(self._epoch) == 1:

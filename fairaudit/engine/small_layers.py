@@ -115,6 +115,7 @@ class Pooling(Layer):
     @torch.inference_mode(False)  # autograd keeps no tensor that was made in inference mode
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
         """Gradient at the input, ``[(R,) B, H, W, C]``, by PyTorch's autograd."""
+        # Cloned, because the loop made them in inference mode.
         images = as_batch(x).clone().requires_grad_()
         with torch.enable_grad():
             pooled = self._module(images.permute(0, 3, 1, 2))
@@ -124,9 +125,9 @@ class Pooling(Layer):
 
 
 class _Normalise(Materialised):
-    """``y = (x - mean) / sqrt(var + eps) * w + b``, mean and variance over parts of one record.
+    """``y = (x - mean) / sqrt(var + eps) * w + b``, mean and variance over blocks of one record.
 
-    A part is a set of numbers that share mean and variance: a group of channels, or all.
+    A block is a set of numbers that share mean and variance: a group of channels, or all.
 
     Args:
         theta: All parameters [R, P].
@@ -157,10 +158,10 @@ class _Normalise(Materialised):
 
     @abstractmethod
     def cut(self, x: Tensor) -> Tensor:
-        """A view [(R,) B, spots, parts, width] of ``x``.
+        """A view [(R,) B, spots, blocks, width] of ``x``.
 
-        Mean and variance of each part are over spots (positions of an image) and width (channels
-        of the part).
+        Mean and variance of each block are over spots (positions of an image) and width (channels
+        of the block).
         """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -171,7 +172,7 @@ class _Normalise(Materialised):
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
         """Gradient at the input, ``[(R,) B, ...]``.
 
-        In each part of a record, with g = delta w and z the standardised input, it is
+        In each block of a record, with g = delta w and z the standardised input, it is
         ``(g - mean(g) - z mean(g z)) / sd``: both g's mean and its projection on z are taken out.
         """
         standardised, inverse_sd = self._standardised(x)
@@ -182,12 +183,12 @@ class _Normalise(Materialised):
         return ((g - mean - z * projection) * inverse_sd).view(x.shape)
 
     def _standardised(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """(standardised input ``(x - mean) / sd`` in the shape of ``x``, 1 / sd of each part).
+        """(standardised input ``(x - mean) / sd`` in the shape of ``x``, 1 / sd of each block).
 
-        The latter is [(R,) B, 1, parts, 1]; sd is sqrt(variance + eps).
+        The latter is [(R,) B, 1, blocks, 1]; sd is sqrt(variance + eps).
         """
-        pieces = self.cut(x.contiguous())
-        centred = pieces - pieces.mean((-3, -1), keepdim=True)
+        blocks = self.cut(x.contiguous())
+        centred = blocks - blocks.mean((-3, -1), keepdim=True)
         variance = centred.square().mean((-3, -1), keepdim=True)
         inverse_sd = variance.add_(self.eps).rsqrt_()
         return (centred * inverse_sd).view(x.shape), inverse_sd
@@ -251,7 +252,7 @@ class LayerNorm(_Normalise):
         return values.view(len(values), channels, height, width).permute(0, 2, 3, 1)
 
     def cut(self, x: Tensor) -> Tensor:
-        """A view of records as [(R,) B, 1, 1, size]: one part."""
+        """A view of records as [(R,) B, 1, 1, size]: one block."""
         return x.flatten(-len(self.shape)).unsqueeze(-2).unsqueeze(-2)
 
     def gradients(self, x: Tensor, delta: Tensor) -> Book:

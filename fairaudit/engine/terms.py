@@ -537,7 +537,7 @@ class TappedConv(_TappedImageLayer):
         return self._size(x) * math.prod(y)
 
     def weight_numbers(self, x: Shape, y: Shape) -> int:
-        """The padded image, and the gradient where it is written out."""
+        """The padded image, taken for twice the image, and the gradient where it is written out."""
         written = self._size(x) * y[1] * self._is_written_out(x, y)
         return 2 * math.prod(x) + written
 
@@ -629,10 +629,12 @@ def known_layers(module: nn.Module) -> dict[str, TappedLayer]:
     layers = {}
     for path, layer in module.named_modules():
         kind = KNOWN.get(type(layer))
+        # A layer of these types has parts or buffers only if somebody added them, as a
+        # parametrisation does: it may then compute something else.
         if kind is None or not is_plain(layer) or layer._modules or layer._buffers:
             continue
-        # The one changes the table while it reads a record, the other scales gradients by counts
-        # over the batch.
+        # ``max_norm`` changes the table while a record is read; ``scale_grad_by_freq`` scales
+        # gradients by counts over the batch.
         if isinstance(layer, nn.Embedding) and (layer.max_norm or layer.scale_grad_by_freq):
             continue
         held = {name: value for name, value in layer._parameters.items() if value is not None}
