@@ -47,7 +47,15 @@ from fairaudit.methods.spec import MethodSpec
 from fairaudit.models.zoo import make_model
 
 RECORDS, WIDTH, GROUPS, STEPS = 12, 5, 3, 4  # WIDTH: inputs of a record; STEPS: of the one epoch
-SIZES = PublicSizes(RECORDS, WIDTH, "logistic", GROUPS, 0, 1.3, STEPS, RECORDS / STEPS)
+SIZES = PublicSizes(
+    n_public=RECORDS,
+    columns=WIDTH,
+    model="logistic",
+    groups=GROUPS,
+    noise_multiplier=1.3,
+    steps=STEPS,
+    expected_batch_size=RECORDS / STEPS,
+)
 NORMS = torch.tensor(  # of gradients, which a rule is handed
     [0.0, 1e-6, 0.01, 0.3, 0.999, 1.0, 1.001, 3.0, 17.0, 1e3, 1e6]
 )
@@ -122,7 +130,7 @@ def scaled_gradients_keep_the_sensitivity(spec: MethodSpec) -> None:
         for rule, released in case.rules():
             # As the loop does: a rule is handed norms that are longer by what rounding may hide.
             scale = _factors(rule, released, norms * NORM_GUARD, group)
-            claim = _handed("the sensitivity", rule.sensitivity(released), norms.shape[:1])
+            claim = _as_numbers("the sensitivity", rule.sensitivity(released), norms.shape[:1])
             bound = claim.double().unsqueeze(1)
             if not bool((scale.isfinite() & (scale >= 0)).all()):
                 raise case.broken("a scale is negative or not finite")
@@ -184,11 +192,11 @@ def a_record_moves_a_query_by_at_most_one(spec: MethodSpec) -> None:
                 )
     for size in (RECORDS, *LARGER_BATCHES):
         case = _Case(spec, _defaults(spec), size)
-        for less, whole in case.neighbours():
-            for part, twin in _matching_parts(less, whole):
-                for before, after in zip(part.answers, twin.answers, strict=True):
+        for fewer, whole in case.neighbours():
+            for part, whole_part in _matching_parts(fewer, whole):
+                for answer, whole_answer in zip(part.answers, whole_part.answers, strict=True):
                     # Both have the same noise, which the difference cancels but for rounding.
-                    moved = float((after - before).double().norm(dim=1).max())
+                    moved = float((whole_answer - answer).double().norm(dim=1).max())
                     if not moved <= LONGEST_ROW + 1e-4:
                         raise case.broken(f"one record more moves an answer by {moved:.4g}")
 
@@ -208,10 +216,10 @@ def a_record_moves_the_sum_by_at_most_the_sensitivity(spec: MethodSpec) -> None:
     cases = [_Case(spec, settings, RECORDS) for settings in _settings_at_ends(spec)]
     cases += [_Case(spec, _defaults(spec), size) for size in LARGER_BATCHES]
     for case in cases:
-        for less, whole in case.neighbours():
-            claims = less.rule.part.claims
-            for before, after, claim in zip(less.sums, whole.sums, claims, strict=True):
-                moved = float(((after - before).double().norm(dim=1) / claim.double()).max())
+        for fewer, whole in case.neighbours():
+            claims = fewer.rule.part.claims  # "state" checks that those of ``whole`` are equal
+            for total, whole_total, claim in zip(fewer.sums, whole.sums, claims, strict=True):
+                moved = float(((whole_total - total).double().norm(dim=1) / claim.double()).max())
                 if not moved <= 1 + 1e-4:
                     raise case.broken(f"one record more moves the sum by {moved:.4g} sensitivities")
 
@@ -228,13 +236,13 @@ def state_follows_from_releases_alone(spec: MethodSpec) -> None:
         >>> from fairaudit.methods.catalog import find
         >>> state_follows_from_releases_alone(find("dpsgd-f"))  # silent: it keeps the law
     """
-    for less, whole in _Case(spec, _defaults(spec), RECORDS).neighbours():
-        for claim, twin_claim in zip(less.rule.part.claims, whole.rule.part.claims, strict=True):
-            if not torch.equal(claim, twin_claim):
+    for fewer, whole in _Case(spec, _defaults(spec), RECORDS).neighbours():
+        for claim, whole_claim in zip(fewer.rule.part.claims, whole.rule.part.claims, strict=True):
+            if not torch.equal(claim, whole_claim):
                 raise LawBroken("the sensitivity depends on the batch")
-        for part, twin in _matching_parts(less, whole):
-            for leaf, twin_leaf in zip(part.states, twin.states, strict=True):
-                if not torch.equal(torch.as_tensor(leaf), torch.as_tensor(twin_leaf)):
+        for part, whole_part in _matching_parts(fewer, whole):
+            for leaf, whole_leaf in zip(part.states, whole_part.states, strict=True):
+                if not torch.equal(torch.as_tensor(leaf), torch.as_tensor(whole_leaf)):
                     raise LawBroken("the state depends on the batch beyond what was released")
 
 
@@ -251,12 +259,12 @@ def noise_is_as_large_as_claimed(spec: MethodSpec) -> None:
         >>> noise_is_as_large_as_claimed(find("dpsgd-f"))  # silent: it keeps the law
     """
     case = _Case(spec, _defaults(spec), RECORDS)
-    done = case.trained_on([], repeats=RUNS)
-    claims = torch.stack(done.rule.part.claims).double().unsqueeze(-1)
+    loop = case.trained_on([], repeats=RUNS)
+    claims = torch.stack(loop.rule.part.claims).double().unsqueeze(-1)  # [T, R, 1]
     # What is released is divided by the expected batch size, RECORDS / STEPS.
-    noise = torch.stack(done.gradients).double() * RECORDS / STEPS
+    noise = torch.stack(loop.gradients).double() * RECORDS / STEPS
     _check_noise("the gradient", noise / (claims * case.settings["noise_multiplier"]))
-    for part in (done.rule.part, done.objective.part):
+    for part in (loop.rule.part, loop.objective.part):
         claimed = part.query_noise_multiplier
         if claimed is not None:
             _check_noise(part.query_name, torch.stack(part.answers).double() / claimed)
@@ -431,11 +439,11 @@ class _Case:
     def broken(self, what: str) -> LawBroken:
         """The error to raise: what was found, and the settings that are not at their defaults."""
         default = _defaults(self.spec)
-        moved = []
+        changed = []
         for name, value in self.settings.items():
             if value != default[name]:
-                moved.append(f"{name} {value:g}")
-        return LawBroken(f"{what} at {', '.join(moved)}" if moved else what)
+                changed.append(f"{name} {value:g}")
+        return LawBroken(f"{what} at {', '.join(changed)}" if changed else what)
 
     def task(self, repeats: int = 1) -> Task:
         """A small training of the method under test, on made-up records."""
@@ -491,7 +499,7 @@ class _Case:
                 released = objective.step(released)
             yield objective, released
             if objective.query_noise_multiplier is None:
-                return  # no answer, so there is one state
+                return  # no answers, so only the state at the first step is looked at
 
     def query_rows(self) -> Iterator[Tensor]:
         """Rows of all queries, [1, B, Q]: the rule's in each state, and the objective's."""
@@ -512,15 +520,15 @@ class _Case:
         they are noise alone, which is to be looked at.
         """
         task = self.task(repeats)
-        network, made = private_by_steps(self.spec)._set_up(task, [])
+        network, training = private_by_steps(self.spec)._set_up(task, [])
         is_replaced = bool(records)
         parts: dict[str, Any] = {
-            "rule": _RecordedPart(made.rule, is_replaced),
-            "objective": _RecordedPart(made.objective, is_replaced),
+            "rule": _RecordedPart(training.rule, is_replaced),
+            "objective": _RecordedPart(training.objective, is_replaced),
             "optimizer": _RecordingOptimizer(),
             "sampler": _FixedBatches(records, repeats),
         }
-        loop = _UnlimitedLoop(network, task.pool, replace(made, **parts))
+        loop = _UnlimitedLoop(network, task.pool, replace(training, **parts))
         loop.take(STEPS)
         return loop
 
@@ -572,10 +580,10 @@ def _cases(spec: MethodSpec) -> Iterator[_Case]:
     corners = 2 ** len(spec.settings)
     # The bits of a corner's number say which settings are at the high end. An odd stride visits
     # corners at both ends of every range.
-    for corner in range(0, corners, corners // MOST_CORNERS | 1):
+    for corner in range(0, corners, (corners // MOST_CORNERS) | 1):
         settings = {}
         for place, (name, setting) in enumerate(spec.settings.items()):
-            is_high = corner >> place & 1
+            is_high = (corner >> place) & 1
             settings[name] = setting.highest(SIZES) if is_high else setting.low
         yield _Case(spec, settings, FEW)
 
@@ -623,7 +631,7 @@ def _cells(rows: Tensor, answer: float) -> Tensor:
     return cells
 
 
-def _handed(what: str, values: object, shape: Sequence[int | None]) -> Tensor:
+def _as_numbers(what: str, values: object, shape: Sequence[int | None]) -> Tensor:
     """What a part hands over, as the loop takes it: real numbers of that shape.
 
     ``None`` in the shape is an axis of any length.
@@ -639,25 +647,25 @@ def _handed(what: str, values: object, shape: Sequence[int | None]) -> Tensor:
 
 def _rows(part: Any, state: object, batch: Tensor, group: Tensor) -> Tensor:  # noqa: ANN401
     """The rows [R, B, Q] of a rule's query; LawBroken where they are no rows."""
-    return _handed("the query", part.query(state, batch, group), (*group.shape, None))
+    return _as_numbers("the query", part.query(state, batch, group), (*group.shape, None))
 
 
 def _rows_of_records(part: Any, state: object, *batch: Tensor) -> Tensor:  # noqa: ANN401
     """The rows [R, B, Q] of an objective's query; LawBroken where they are no rows."""
     records = StepRecords(*batch)
-    return _handed("the query", part.rows(state, records), (*records.group.shape, None))
+    return _as_numbers("the query", part.rows(state, records), (*records.group.shape, None))
 
 
 def _factors(rule: ClippingRule[Any], released: object, norms: Tensor, group: Tensor) -> Tensor:
     """A rule's factors [R, B]; LawBroken where they are not one for each record."""
-    return _handed("the scale", rule.scale(released, norms, group), norms.shape)
+    return _as_numbers("the scale", rule.scale(released, norms, group), norms.shape)
 
 
 def _output_gradient(objective: Objective[Any], released: object, *batch: Tensor) -> Tensor:
     """An objective's output gradient [R, B, Y]; LawBroken where it is not one row a record."""
     records = StepRecords(*batch)
     gradient = objective.gradient(released, records)
-    return _handed("the output gradient", gradient, records.logits.shape)
+    return _as_numbers("the output gradient", gradient, records.logits.shape)
 
 
 def _test_alone(what: str, call: Callable[..., Tensor], state: object, *batch: Tensor) -> None:

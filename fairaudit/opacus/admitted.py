@@ -36,7 +36,7 @@ def _at_least(rank: int) -> Apart:
 def _exactly(rank: int) -> Apart:
     """Of layers that keep records apart in inputs with that many axes.
 
-    They take an input with one axis fewer for a single record.
+    An input with one axis fewer is a single record to them, whose first axis they may mix.
     """
     return lambda layer, x: x.dim() == rank
 
@@ -295,7 +295,7 @@ class ModelChecks:
         self._handles = [check.attach() for check in checks]
 
     def note(self, what: str) -> None:
-        """Note that from now on the guarantee rests on ``what``, so that inputs may be any."""
+        """Note that the guarantee rests on ``what``; from now on no part's inputs are checked."""
         self.is_chain = False
         self._rest_on(what)
 
@@ -315,7 +315,7 @@ class _PartCheck:
     Args:
         checks: Those of the whole model.
         path: Where the part is in the model.
-        part: It.
+        part: The part itself.
         is_inner: Whether it belongs to one of Opacus' composed layers, which call it rightly.
     """
 
@@ -391,7 +391,7 @@ class _PartCheck:
         """Refuse an input whose first axis the layer would not take for that of the records.
 
         Raises:
-            TrainingError: As of ``Softmax(dim=0)``.
+            TrainingError: It would not, as ``Softmax(dim=0)``.
         """
         assert self._apart is not None
         where = place(self._path, part)

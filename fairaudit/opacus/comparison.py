@@ -69,7 +69,7 @@ class FirstComparison:
         if output is None or len(output) != len(first):
             return  # not both have the records as their first axis
         bare, self._bare = self._bare, None  # once is enough
-        # Its tensors have no axis of records.
+        # The tensors of a packed sequence have no axis of records.
         if any(isinstance(each, PackedSequence) for each in (*args, *kwargs.values())):
             return
         # Rows of the batch, evenly spread.
@@ -147,6 +147,7 @@ class FirstComparison:
                 return True  # the first output is not that of the records
             self._refuse_unless(_near(together[number], alone.view_as(together[number]), room))
             is_finite.append(bool(alone.isfinite().all()))
+        # A record whose output is not finite has no finite gradient to be summed.
         places = places[torch.tensor(is_finite, device=places.device)]
         if len(places) > 1 and together.requires_grad:
             self._compare_sums(model, rows, places, together[: len(places)], room)
@@ -185,8 +186,8 @@ class FirstComparison:
                 yield torch.cat([each.flatten() for each in of_parameters])
 
         norms = torch.stack([torch.linalg.vector_norm(row) for row in gradients()])
-        # Gradients are divided by their norms, but those shorter than this by this: a gradient that
-        # is rounding alone would become as long as the others. Never 0, for norms may all be.
+        # A gradient is divided by its norm, or by this bound if the norm is smaller: else one that
+        # is rounding alone would become as long as the others. It is not 0 even if all norms are.
         bound = max(float(norms.max()) * room, torch.finfo(norms.dtype).tiny)
         expected = torch.zeros(sum(p.numel() for p in trained)).to(norms)
         for row, norm in zip(gradients(), norms, strict=True):

@@ -243,12 +243,12 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
 
         Opacus' ``step`` calls it in place of its own clipping and noise.
 
+        Args:
+            closure: Not read: ``step`` has called it.
+
         Returns:
             Whether the released gradient is in ``p.grad``, so that the PyTorch optimizer may move;
             False after a part that is not the last.
-
-        Args:
-            closure: Not read: ``step`` has called it.
 
         Raises:
             ConfigError: Groups are missing, the loss is not of the returned criterion, the batch
@@ -262,7 +262,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             )
         # BatchMemoryManager marks every part of a batch but the last as a step to skip.
         last = not self._check_skip_next_step()
-        self._is_last_step_skipped = not last
+        self._is_last_step_skipped = not last  # Opacus' ``zero_grad`` reads it
         with working_on(self._device), torch.no_grad():
             self._gather(last)
             if last:
@@ -430,6 +430,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             # [B, *shape of p], taken away so that no other step can use it.
             sample, p.grad_sample = p.grad_sample, None
             self._check_rows(p, None if sample is None else len(sample), records)
+            # On the device and in the precision in which the engine computes.
             gradients.append(sample.reshape(records, p.numel()).to(self.facts.expected_batch_size))
         # A record's norm [B] over all parameters, from its norms at each of them.
         norms = torch.stack([torch.linalg.vector_norm(rows, dim=1) for rows in gradients], 1)
