@@ -36,7 +36,7 @@ class StepBatches(NamedTuple):
     def usable(self) -> Tensor:
         """Whether at every replicate both gradients vanish, or neither does, [M].
 
-        At another batch some terms are not defined.
+        If only one of the two vanishes, some terms are not defined at the batch.
         """
         before, after = self.lengths
         return ((before > 0) == (after > 0)).all(0)

@@ -276,7 +276,7 @@ def _with_numbers(
 
 
 def _number(table: MetricTable, k: int, cut: GroupSelection) -> Estimate:
-    """One number with its interval; of too few people not even its value is told."""
+    """The number of group k with its interval; undefined where too few people leave no interval."""
     number = estimate(checked_contrast(table, cut, k))
     if number.ends is None:
         return undefined(number.reason, number.unit, number.n_test)

@@ -100,7 +100,8 @@ def _gaps(report: Report, compared: Sequence[Comparison]) -> Iterator[tuple[Comp
             yield comparison, gap, "decided by chance (points)"
         gap = main_gap(comparison, DISAGREEMENT_COST)
         if gap is not None:
-            if gap.reading != "cannot tell":  # not tested beside all others: nothing is said of it
+            # The tests of a report's gaps leave this one out, so no result of a test may be shown.
+            if gap.reading != "cannot tell":
                 gap = gap.model_copy(update={"reading": ""})
             yield comparison, gap, "added by privacy (points)"
 
@@ -123,6 +124,7 @@ def chance_chart(report: Report) -> Chart | None:
             for group in comparison.by_group[:MOST_ROWS]:
                 number = interval_of(group.estimates.get(DISAGREEMENT)).scaled(100.0)
                 row = group_text(grouping.name, group.group)
+                # An arm may stand in several comparisons, with one share of its own.
                 if number.value is not None and (row, method) not in shown:
                     shown.add((row, method))
                     bars.append(Bar(row, method, number))

@@ -83,6 +83,7 @@ def _measure_arm(
         confidence, member = [], []
         for result in results:
             assert np.array_equal(result.arrays["rows"], rows), "models of other rows"
+            # [0]: these trainings have one repeat.
             confidence.append(result.arrays["confidence"][0].astype(np.float64))
             member.append(result.arrays["member"].astype(bool))
         attacks.append(Attack(np.stack(confidence), np.stack(member)))

@@ -260,6 +260,7 @@ def _sentence(leakage: Leakage, models: int) -> str:
     ``models``: how many were trained of each method.
     """
     texts = []  # a line has room for few groups and arms
+    # First the arms that have a reference: False sorts before True.
     for comparison in sorted(leakage.comparisons, key=lambda c: not c.reference):
         ceiling = _ceiling(leakage, comparison.arm)
         limit = ""

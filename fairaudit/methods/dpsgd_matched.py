@@ -51,12 +51,13 @@ class DpSgdMatched(DpSgd):
 
     @staticmethod
     def _settled(task: Task) -> float:
-        """Z: the geometric mean of global-adapt's thresholds over the last SETTLED of the steps.
+        """Z: geometric mean of global-adapt's thresholds, over the last steps and all its repeats.
 
-        Its first steps are left out, in which the threshold still moves from its start.
+        The last share SETTLED of the steps counts: in the first ones the threshold still moves from
+        its start.
         """
         import torch
 
-        thresholds = torch.from_numpy(task.source["threshold"]).double()
+        thresholds = torch.from_numpy(task.source["threshold"]).double()  # [T, repeats]
         late = thresholds[-max(1, math.ceil(SETTLED * len(thresholds))) :]
         return float(late.log().mean().exp())

@@ -410,7 +410,7 @@ class MethodSpec:
         return self.guarantee is Guarantee.ESTABLISHED
 
     @property
-    def model(self) -> str | None:
+    def settings_method(self) -> str | None:
         """Name of the method whose settings this ablation, control or reference takes, or None."""
         return self.settings_of or self.control_of or self.reference_of
 

@@ -106,7 +106,7 @@ class SgdSlowed(Sgd):
     """
 
     def learning_rate(self, task: Task) -> float:
-        """eta times the mean over steps of rho, the shrinkage series of magnitude-only's run."""
+        """eta times the mean of rho, magnitude-only's shrinkage, over its steps and repeats."""
         return task.settings["learning_rate"] * float(
             task.source["shrinkage"].astype("float64").mean()
         )

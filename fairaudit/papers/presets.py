@@ -154,7 +154,8 @@ def _esipova_image_preset(
         name, summary: Of the preset.
         scripts: The settings in which the authors' scripts differ, in words, for a note.
         fields: Options that this experiment alone sets.
-        steps: Settings of ``global`` and, under the key ``adapt``, of ``global-adapt``.
+        steps: Settings of ``global`` and ``global-adapt``, beside those that both experiments
+            share.
         notes: Where publication and tool differ in this experiment alone.
     """
     count = {"count_noise_multiplier": 10.0}
@@ -183,7 +184,7 @@ def _esipova_image_preset(
                     "tolerance": 0.7,
                     "threshold_learning_rate": 0.1,
                     **count,
-                    **steps["adapt"],
+                    **steps["global-adapt"],
                 },
             },
         },
@@ -205,7 +206,7 @@ ESIPOVA_MNIST = _esipova_image_preset(
     },
     steps={
         "global": {"learning_rate": 0.2, "threshold": 100.0},
-        "adapt": {"learning_rate": 0.1, "threshold": 50.0},
+        "global-adapt": {"learning_rate": 0.1, "threshold": 50.0},
     },
     notes=(
         "Each 8 is kept with probability 0.09 in the paper, so that its number of training images "
@@ -224,7 +225,7 @@ ESIPOVA_CELEBA = _esipova_image_preset(
     fields={"label": "Male", "group": ("Eyeglasses",), "resize": "64x64", "epochs": 30},
     steps={
         "global": {"learning_rate": 0.1, "threshold": 100.0},
-        "adapt": {"learning_rate": 0.1, "threshold": 100.0},
+        "global-adapt": {"learning_rate": 0.1, "threshold": 100.0},
     },
     notes=(
         "Give the folder with img_align_celeba, list_attr_celeba and list_eval_partition (CSV or "

@@ -55,10 +55,11 @@ class SettingsResolver:
         """The numbers that ``--settings`` gives for the method: setting -> value.
 
         A control, an ablation and a reference take those of the method that they belong to
-        (``spec.model``, the name of a method); a number that names them themselves replaces these.
+        (``spec.settings_method``); a number that names them themselves replaces these.
         """
         merged: dict[str, float] = {}
-        for method in (spec.model, spec.name):  # in this order, so that the second one replaces
+        # In this order, so that the method's own numbers replace the others.
+        for method in (spec.settings_method, spec.name):
             for name, values in self.config.settings.items():
                 if find(name).name == method:  # `name` may be an alias
                     merged |= values
@@ -92,7 +93,8 @@ def check_settings(resolver: SettingsResolver) -> None:
     names_given: dict[Place, str] = {}  # place by the method's own name -> the method as given
     for given_name, values in resolver.config.settings.items():
         spec = find(given_name)
-        parent = find(spec.model) if spec.model else spec  # whose settings a control takes, too
+        # The method whose settings a control takes, too; else the method itself.
+        parent = find(spec.settings_method) if spec.settings_method else spec
         known = tuple(dict.fromkeys((*spec.known_settings, *parent.known_settings)))
         for setting, value in values.items():
             if setting not in known:
@@ -144,7 +146,7 @@ def _places_read(spec: MethodSpec, settings: Iterable[str]) -> set[Place]:
     """The places in ``--settings`` from which an arm of this method takes its numbers.
 
     They stand below the method's own name, and below that of the method that a control, an ablation
-    or a reference takes its settings from (``spec.model``).
+    or a reference takes its settings from (``spec.settings_method``).
 
     Args:
         spec: The arm's method.
@@ -153,5 +155,7 @@ def _places_read(spec: MethodSpec, settings: Iterable[str]) -> set[Place]:
     names = {*settings, *spec.conversions}  # a number may be given by another name of it
     if spec.control_of:  # its step is scaled by the threshold of the method that it controls
         names.add("threshold")
-    methods = [spec.name, spec.model] if spec.model else [spec.name]
+    methods = [spec.name]
+    if spec.settings_method:
+        methods.append(spec.settings_method)
     return {(method, name) for method in methods for name in names}

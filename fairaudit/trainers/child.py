@@ -237,6 +237,7 @@ def _synthesised(made: object, request: TrainerRequest) -> Synthesised:
 
     if not isinstance(made, pd.DataFrame):
         raise OwnCodeError(f"it returned a {type(made).__name__}, no DataFrame", _TABLE)
+    # Taken out, for the attributes of a DataFrame go into the table's metadata as JSON.
     claimed = made.attrs.pop("claimed", None)
     try:
         table = pa.Table.from_pandas(made, preserve_index=False)

@@ -139,7 +139,7 @@ class Trainers(Study):
         return None
 
     def sections(self, report: Report) -> dict[str, Section]:
-        """Place in the report -> the section on synthetic tables; none without such a table."""
+        """The section on synthetic tables, before that on metrics; none without such a table."""
         return {"metrics": _section(report, self)} if self.groups else {}
 
 

@@ -232,7 +232,7 @@ def _features(table: pa.Table, real: pa.Table) -> pa.Table:
             raise DataError(other_type) from None
         if theirs.null_count and not ours.null_count:
             raise DataError(f"its column {quoted(name)} has missing values, the real one has none")
-        if target != pa.float64():
+        if target != pa.float64():  # categories; any number may occur
             levels = encode_levels(ours).names
             _refuse_unseen(name, set(encode_levels(columns[name]).names) - set(levels))
     return pa.table(columns)

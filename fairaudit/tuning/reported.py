@@ -58,7 +58,7 @@ def reported_search(draft: ArmDraft, report: Report, arm: str) -> Tuning | None:
             "version of fairaudit wrote it",
             hint="audit again with this version",
         )
-    settings = draft.settings(None)
+    settings = draft.settings(None)  # None: noise is not calibrated, it is the report's
     coordinates = search_coordinates(draft, settings)
     noises = _noises(stored, coordinates, draft.schedule.epochs)
     shape = stored.shape_tries
@@ -69,6 +69,7 @@ def reported_search(draft: ArmDraft, report: Report, arm: str) -> Tuning | None:
         # Epsilon reads the square, so it would not show a negative multiplier.
         and stored.score_noise_multiplier > 0.0
     )
+    # ``shape`` is tested once more for mypy alone.
     if noises is None or shape is None or not is_possible:
         raise ConfigError(
             f"this version searches for settings of {arm} in another way than the report says",

@@ -73,9 +73,10 @@ class Tuned(Study):
         yield from raised_losses(self)
 
     def sections(self, report: Report) -> dict[str, Section]:
-        """Place in the report -> the section there: on costs at both settings; on what was tried.
+        """The sections on costs at both settings and on what was tried.
 
-        Each is left out where the report has nothing for it.
+        The keys say before which section each stands (:meth:`Study.sections`). Each is left out
+        where the report has nothing for it.
         """
         sections = {}
         if report.costs:
