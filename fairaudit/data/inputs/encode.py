@@ -102,7 +102,8 @@ class _Numbers:
 
     def decode(self, rows: UInt8, out: Float32) -> None:
         """Write the inputs of the numbers of records ``[n, width]`` into ``out`` ``[n, d]``."""
-        # [k, n]: numpy is faster over long rows, and there are more records than numbers.
+        # A copy [k, n], changed in place below: numpy is faster over long rows, and there are more
+        # records than numbers.
         x = np.array(self.block.of(rows).T, np.float64, order="C")
         missing = np.isnan(x)
         x -= self.centre
@@ -143,7 +144,7 @@ class _Codes:
             if column.inputs:
                 used.append(place)
                 offsets.append(len(inputs))
-                inputs += (start + at for at in column.places)
+                inputs += (start + place_in_column for place_in_column in column.places)
                 values += column.values
         return cls(
             block,
@@ -182,10 +183,13 @@ class Recipe:
         # Index of each column's first input; the last entry is the number of all inputs.
         starts = [0, *accumulate(len(column.inputs) for column in columns)]
         self.width = starts[-1]
+        # Both lists of columns and the blocks' fields are in column order, so they fit together.
         self._numbers = _Numbers.of(
-            layout.numbers, numbers, [starts[n] for n in layout.numbers.fields]
+            layout.numbers, numbers, [starts[index] for index in layout.numbers.fields]
         )
-        self._codes = _Codes.of(layout.codes, categories, [starts[n] for n in layout.codes.fields])
+        self._codes = _Codes.of(
+            layout.codes, categories, [starts[index] for index in layout.codes.fields]
+        )
 
     def decode(self, rows: UInt8, out: Float32) -> None:
         """Write the inputs of records ``[n, width]`` into C-contiguous zeros ``out`` ``[n, d]``."""
@@ -262,7 +266,7 @@ def make_encoder(
         options: How they are encoded.
         spool: The file that a table's records are written to, so that other processes can map them;
             None: one of their own in the temporary folder.
-        levels: Category that is not declared -> its levels; of others all rows decide.
+        levels: As of :class:`RecordWriter`.
     """
     if dataset.image_shape is not None:
         return ImageEncoder(dataset, options.pixel_range)
@@ -330,11 +334,12 @@ class TableEncoder:
         train = DecodedRows(self._records, split.train, recipe)
         test = DecodedRows(self._records, split.test, recipe)
         names: list[str] = []
-        times: Counter[str] = Counter()
+        times: Counter[str] = Counter()  # how often a name has occurred
         learned: list[str] = []
         merged: dict[str, int] = {}
         for column in columns:
-            for name in column.inputs:  # a hostile file may make two equal
+            # A file can be made so that inputs of two columns have one name: these are numbered.
+            for name in column.inputs:
                 times[name] += 1
                 names.append(name if times[name] == 1 else f"{name} #{times[name]}")
             learned += column.learned

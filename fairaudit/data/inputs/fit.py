@@ -34,30 +34,30 @@ def fit(records: Records, rows: Int64, merge_rare: float) -> list[Column]:
             missing values from all rows.
     """
     fields, from_all_rows = records.layout.fields, merge_rare == 0
-    columns: dict[int, Column] = {}
-    for number, values in _training_values(records, rows):
-        columns[number] = _fit_number(fields[number], values, from_all_rows=from_all_rows)
+    columns: dict[int, Column] = {}  # index of the field -> its constants
+    for index, values in _training_values(records, rows):
+        columns[index] = _fit_number(fields[index], values, from_all_rows=from_all_rows)
     block = records.layout.codes
     # Of each category whose levels come from training rows: how often each code occurs there.
-    counts = {}  # column -> [levels + 2], the last two of unlisted and of missing values
-    for number in block.fields:
-        if fields[number].declared is None and not from_all_rows:
-            counts[number] = np.zeros(len(fields[number].levels) + 2, np.int64)
+    counts = {}  # index of the field -> [levels + 2], the last two of unlisted and missing values
+    for index in block.fields:
+        if fields[index].declared is None and not from_all_rows:
+            counts[index] = np.zeros(len(fields[index].levels) + 2, np.int64)
     # Without such a category the rows need not be read.
     chunks = records.chunks(rows) if counts else ()
     for _, chunk in chunks:
         codes = block.of(chunk)
-        for place, number in enumerate(block.fields):
-            if number in counts:
-                counts[number] += np.bincount(codes[:, place], minlength=len(counts[number]))
-    for number, field in enumerate(fields):
+        for place, index in enumerate(block.fields):
+            if index in counts:
+                counts[index] += np.bincount(codes[:, place], minlength=len(counts[index]))
+    for index, field in enumerate(fields):  # numbers that are not declared have theirs already
         if field.declared is not None:
-            columns[number] = declared_column(field.name, field.declared)
-        elif number in counts:
-            columns[number] = _fit_category(field, counts[number], merge_rare)
+            columns[index] = declared_column(field.name, field.declared)
+        elif index in counts:
+            columns[index] = _fit_category(field, counts[index], merge_rare)
         elif field.kind == "category":
-            columns[number] = category_column(field.name, field.levels, missing=field.gaps)
-    return [columns[number] for number in range(len(fields))]
+            columns[index] = category_column(field.name, field.levels, missing=field.gaps)
+    return [columns[index] for index in range(len(fields))]
 
 
 def _fit_category(field: Field, counts: Int64, merge_rare: float) -> CategoryColumn:
@@ -83,7 +83,7 @@ def _fit_category(field: Field, counts: Int64, merge_rare: float) -> CategoryCol
 
 
 def _training_values(records: Records, rows: Int64) -> Iterator[tuple[int, Float64]]:
-    """The index and the values on some rows, ``[n]``, of each number column that is not declared.
+    """The field's index and the values ``[n]`` on ``rows`` of each number that is not declared.
 
     A pass over the records collects as many columns as ``FIT_BYTES`` holds.
     """
@@ -91,13 +91,13 @@ def _training_values(records: Records, rows: Int64) -> Iterator[tuple[int, Float
     at_once = max(1, FIT_BYTES // (8 * max(1, len(rows))))  # columns; a float64 has 8 bytes
     for first in range(0, len(block.fields), at_once):
         places = slice(first, first + at_once)
-        numbers = block.fields[places]
-        values = np.empty((len(numbers), len(rows)))
+        indices = block.fields[places]
+        values = np.empty((len(indices), len(rows)))
         for piece, chunk in records.chunks(rows):
             values[:, piece] = block.of(chunk)[:, places].T
-        for number, of_number in zip(numbers, values, strict=True):
-            if records.layout.fields[number].declared is None:
-                yield number, of_number
+        for index, of_field in zip(indices, values, strict=True):
+            if records.layout.fields[index].declared is None:
+                yield index, of_field
 
 
 def _fit_number(field: Field, train: Float64, *, from_all_rows: bool) -> NumberColumn:

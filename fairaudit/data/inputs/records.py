@@ -130,8 +130,10 @@ class RecordWriter:
     Args:
         features: The columns.
         declared: Declarations of some of them, whose values are all declared ones already.
-        levels: Category that is not declared -> its levels; of others all rows decide.
-        zero: Category that is not declared -> the level that comes first; else they are sorted.
+        levels: Category that is not declared -> its levels. A category that is neither declared nor
+            named here has the levels that occur in the rows.
+        zero: Category that is not declared -> the level that comes first, before the others as they
+            are sorted or given.
 
     Attributes:
         layout: Where each column is in a record.
@@ -147,7 +149,7 @@ class RecordWriter:
         self._features = features
         self._codes: dict[int, Int64] = {}  # index of a category -> the code of each row, [N]
         fields = []
-        for number, (name, column) in enumerate(columns_of(features).items()):
+        for index, (name, column) in enumerate(columns_of(features).items()):
             declaration = declared.get(name)
             gaps, kind = column.null_count > 0, kind_of(column.type)
             if kind == "number":
@@ -158,7 +160,7 @@ class RecordWriter:
                 codes = StoredColumns(features).codes(name, names)
             elif name in levels or name in zero:
                 names = levels[name] if name in levels else encode_levels(column).names
-                # At most one level, that of ``zero``, which then is coded 0.
+                # That of ``zero``, which is coded 0 so; none if the column has no such level.
                 first = [level for level in names if level == zero.get(name)]
                 names = (*first, *(level for level in names if level not in first))
                 codes = StoredColumns(features).codes(name, names)
@@ -166,7 +168,7 @@ class RecordWriter:
                 encoded = encode_levels(column)
                 names = encoded.names  # all that occur, so none is unlisted; -1 is missing
                 codes = np.where(encoded.codes < 0, len(names) + 1, encoded.codes)
-            self._codes[number] = codes
+            self._codes[index] = codes
             fields.append(Field(name, "category", gaps, names, declaration))
         self.layout = Layout.of(fields)
 
@@ -176,8 +178,9 @@ class RecordWriter:
         for start in range(0, self._features.num_rows, CHUNK_ROWS):
             part = self._features.slice(start, CHUNK_ROWS)
             rows = np.zeros((part.num_rows, self.layout.width), np.uint8)
-            for place, number in enumerate(numbers.fields):
-                numbers.of(rows)[:, place] = numeric_values(part.column(number))
-            for place, number in enumerate(codes.fields):
-                codes.of(rows)[:, place] = self._codes[number][start : start + CHUNK_ROWS]
+            # `of` gives views, through which the values of a column are written into the records.
+            for place, index in enumerate(numbers.fields):
+                numbers.of(rows)[:, place] = numeric_values(part.column(index))
+            for place, index in enumerate(codes.fields):
+                codes.of(rows)[:, place] = self._codes[index][start : start + CHUNK_ROWS]
             yield rows

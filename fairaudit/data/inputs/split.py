@@ -227,10 +227,13 @@ def _sizes_of_copies(dataset: Dataset, options: SplitOptions) -> _Sizes:
     records_of_cell = np.bincount(cell_of_record, minlength=n_cells)
     test_of_cell = np.zeros(n_cells, np.int64)
     for group in range(n_groups):
-        own = np.unique(cell_of_record[group_of_record == group])
-        test_of_cell[own] = largest_remainder(int(test[group]), records_of_cell[own])
+        cells_of_group = np.unique(cell_of_record[group_of_record == group])
+        test_of_cell[cells_of_group] = largest_remainder(
+            int(test[group]), records_of_cell[cells_of_group]
+        )
     # All records of a cell have equally many copies, so its rows divide evenly.
     rows_of_cell = np.bincount(cells, minlength=n_cells)
+    # The cells that have records, and the place among the records of one record of each.
     used_cells, one_record = np.unique(cell_of_record, return_index=True)
     copies = rows_of_cell[used_cells] // records_of_cell[used_cells]
     train_of_cell = (records_of_cell - test_of_cell)[used_cells] * copies
@@ -251,7 +254,8 @@ def _balanced_counts(dataset: Dataset, counts: Int64) -> Int64:
     if not dataset.groupings:
         raise ConfigError("balance needs a group")
     grouping = dataset.groupings[0]
-    named = np.arange(len(counts)) != (-1 if grouping.missing is None else grouping.missing)
+    missing = -1 if grouping.missing is None else grouping.missing  # -1: no group's index
+    named = np.arange(len(counts)) != missing
     smallest = int(counts[named].min())
     if smallest == 0:
         empty = grouping.names[int(np.flatnonzero(named & (counts == 0))[0])]

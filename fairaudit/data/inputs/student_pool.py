@@ -180,10 +180,12 @@ def _read_as(features: pa.Table, public: pa.Table, name: str) -> pa.Table:
         elif levels is None:
             columns[column] = number_column(stored.numbers(column))
             # Some value must be a number, unless all of them were missing before.
-            no_number = columns[column].null_count == len(audited_column)
-            fits = not no_number or audited_column.null_count == len(audited_column)
+            has_number = columns[column].null_count < len(audited_column)
+            had_no_value = audited_column.null_count == len(audited_column)
+            fits = has_number or had_no_value
         else:
             columns[column] = stored.texts(column, levels)
+            # A public column without any value (kind "empty") says nothing, so any kind fits it.
             is_category = kind_of(public_type) == "category"
             fits = not (is_category and kind_of(audited_column.type) == "number")
         if not fits:
@@ -223,6 +225,7 @@ class PoolEncoder:
         combined, public, levels = dataset, None, {}
         if config.public_data is not None:
             audited, rows, groups = load_public(dataset, config)
+            # An encoder does not read labels and groups, which stay those of the audited rows.
             combined = replace(dataset, features=pa.concat_tables([audited, rows]))
             levels = {name: names for name, names in known_by(rows).items() if names is not None}
             public = dataset.n_rows + np.arange(rows.num_rows), groups
