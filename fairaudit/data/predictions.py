@@ -158,7 +158,7 @@ def load_scored(
     predicted = [column for columns in columns_of_models for column in columns]
     odd = [column for column in checked.odd if column.name in predicted]
     if odd:
-        raise unusable(odd, {})
+        raise unusable(odd, too_many={})
     # Truth and groups must be the same of a record at every seed.
     fixed = list(dict.fromkeys([config.label, *config.group]))
     if seed_column is None:
@@ -181,15 +181,15 @@ def load_scored(
     dataset = replace(dataset, notices=tuple(notices))
     require_groups(dataset)
     rows_of_seeds = layout.rows_of(status.used)
-    by_seed = []
+    of_models = []  # for each model: its predictions of each seed
     for name, model in zip(model_names, models, strict=True):
         of_seeds = tuple(model.probabilities[rows].astype(np.float32) for rows in rows_of_seeds)
         _refuse_equal_seeds(name, of_seeds, layout)
-        by_seed.append(of_seeds)
+        of_models.append(of_seeds)
     return Scored(
         dataset=dataset,
-        predictions=by_seed[0],
-        baseline=by_seed[1] if len(by_seed) > 1 else (),
+        predictions=of_models[0],
+        baseline=of_models[1] if len(of_models) > 1 else (),
         are_labels=any(model.are_classes for model in models),
         # Row k of the dataset is record ``used[k]``.
         rows=tuple(np.searchsorted(status.used, layout.record[rows]) for rows in rows_of_seeds),
@@ -266,7 +266,7 @@ def _record_status(
     lacks_prediction = np.zeros(len(layout.record), np.bool_)  # by row
     for model in models:
         lacks_prediction |= np.isnan(model.probabilities).any(axis=1)
-    # A record that lacks a prediction at one seed is left out at all.
+    # By record: at how many seeds a prediction is lacking. One is enough to leave the record out.
     n_lacking = np.bincount(layout.record, lacks_prediction, minlength=len(layout.first))
     is_predicted = n_lacking == 0
     is_first = ~equal.repeated if equal.are_copies else np.ones_like(is_predicted)
@@ -361,7 +361,8 @@ def _equal_records(
     """Find the records that are equal in all that the table says of them, predictions included.
 
     Where a column of ids says who is one person, equal records are copies and records of different
-    ids are different people. Else :mod:`fairaudit.data.copies` decides, as in an audit.
+    ids are different people. Without such a column, or if it is empty, it is decided as in an
+    audit, by :mod:`fairaudit.data.copies`.
 
     Args:
         table: Rows of all seeds.
@@ -377,8 +378,9 @@ def _equal_records(
     is_identifying = False  # whether some number has so many values that few people share one
     for name in table.column_names:
         is_id = name == row_column or is_id_name(name)
-        is_place = is_id and name != row_column and is_row_number(name)  # says nothing of a person
-        if name == seed_column or is_place or kind_of(table.column(name).type) == "image":
+        # A row's number says nothing of the person, unless the user names it as the id.
+        is_number_of_row = is_id and name != row_column and is_row_number(name)
+        if name == seed_column or is_number_of_row or kind_of(table.column(name).type) == "image":
             continue
         codes = encode_codes(table.column(name))
         of_records = codes.take(layout.first)
@@ -388,14 +390,16 @@ def _equal_records(
         else:  # the same at all seeds
             hashes = mixed_in(hashes, of_records.codes)
             is_identifying = is_identifying or (not is_id and has_many_values(of_records))
-        if is_id and first_of_id is None:
+        lacks_id = of_records.missing()
+        if is_id and first_of_id is None and not lacks_id.all():
             first_of_id = first_alike(of_records.codes.astype(np.uint64))
+            first_of_id[lacks_id] = np.flatnonzero(lacks_id)  # these share an id with no record
     first = first_alike(hashes)
     if first_of_id is None:
         are_one = is_identifying and are_copies(codes_of_columns, first)
         return _EqualRecords(EqualRows(first, are_one), 0)
     own = np.arange(n_records)
-    is_shared = (first_of_id != own) & (first == own)
+    is_shared = (first_of_id != own) & (first == own)  # the id of an earlier record, and no copy
     return _EqualRecords(EqualRows(first, are_copies=True), int(is_shared.sum()))
 
 
@@ -486,7 +490,7 @@ def _read_predictions(
             )
     values = np.stack([numeric_values(table.column(column)) for column in columns], axis=1)
     if len(columns) == 1 and len(label.classes) == 2:
-        values = np.concatenate([1 - values, values], axis=1)  # of the second class
+        values = np.concatenate([1 - values, values], axis=1)  # taken for the second class's
         if probable_class(columns[0], label, classes) == 0:
             values = values[:, ::-1]
     else:
@@ -542,6 +546,7 @@ def probable_class(column: str, label: LabelColumn, given: Sequence[str] = ()) -
                 f"name one of {listed(label.classes)}",
             )
         return place
+    # "" in the place of a class that is a number: `named_class` finds no column of it.
     worded = [name if any(map(str.isalpha, name)) else "" for name in label.classes]
     named = named_class(column, worded)
     return label.positive if named is None else named

@@ -195,6 +195,16 @@ def test_an_id_says_who_is_who(tmp_path):
     assert any("300 rows have the id of an earlier row" in w.message for w in report.warnings)
 
 
+def test_a_row_without_an_id_shares_it_with_no_other(tmp_path):
+    frame = guessed(coins(times=2)).drop(columns="amount")
+    # An empty column of ids tells nobody apart, so equal rows may be different people.
+    assert rows_of(scored(frame.assign(person_id=None), tmp_path)) == {"F": 200, "M": 400}
+    one_known = frame.assign(person_id=["p1", *[None] * 599], month=np.arange(600))
+    report = scored(one_known, tmp_path)
+    assert rows_of(report) == {"F": 200, "M": 400}
+    assert "shared_ids" not in {w.code for w in report.warnings}
+
+
 def test_rows_of_several_seeds_are_no_copies(tmp_path):
     frame = guessed(coins(times=1))
     parts = []
