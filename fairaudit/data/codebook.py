@@ -107,7 +107,7 @@ def read_by(codebook: Codebook, config: AuditConfig) -> Dataset:
     labels = stored.codes(codebook.label, codebook.classes)
     groupings = _groupings(stored, codebook, config, labels)
     features = _features(stored, codebook, config)
-    is_used = labels < len(codebook.classes)
+    is_used = labels < len(codebook.classes)  # a code past the classes: the label is none of them
     lacks_group = np.zeros(len(labels), np.bool_)
     for grouping in groupings:
         is_used &= grouping.groups != LEFT_OUT

@@ -124,6 +124,7 @@ def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Messag
             dropped[name] = NOT_TEXT
             continue
         kept[name] = _without_blanks(column)
+        # NaN is null in `column` already: what is null only now was infinite.
         if pa.types.is_floating(column.type) and kept[name].null_count > column.null_count:
             too_large.append(name)
     if not too_large:
@@ -253,10 +254,10 @@ def _plain_type(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
         return _plain_type(pa.chunked_array([c.storage for c in column.chunks], type=storage))
     if t.is_dictionary(arrow_type):
         return _plain_type(column.cast(arrow_type.value_type))
-    # All numbers but whole ones of at most 64 bits with a sign, which stay exact.
+    # All numbers become float64, but whole ones that int64 holds: these stay as they are, exact.
     if t.is_floating(arrow_type) or t.is_decimal(arrow_type) or t.is_uint64(arrow_type):
         numbers = pc.add(column.cast(pa.float64(), safe=False), 0.0)  # -0.0 becomes 0.0
-        return _blanked(numbers, pc.is_nan(numbers))  # how many writers spell a missing number
+        return _blanked(numbers, pc.is_nan(numbers))  # NaN is how many writers spell a gap
     if kind_of(arrow_type) == "category" and not t.is_boolean(arrow_type):
         try:
             return column.cast(pa.large_string())

@@ -124,14 +124,15 @@ class Dataset:
     Args:
         name: File name, for people.
         format: ``csv``, ``parquet``, ``feather``, ``arrow stream``, ``arff``, ``image folder``,
-            ``npz``.
+            ``idx`` (files of MNIST's kind), ``npz``.
         digest: sha256 of the content of everything that was read.
         features: Raw feature columns, N rows; neither label nor (unless asked) group columns.
             Images are one column of uint8 tensors ``[H, W, C]``.
         labels: Class of each row, ``[N]`` in ``0..Y-1``.
         classes: Class names, ``[Y]``.
         label: Name of the label column.
-        label_origin: ``given``, ``declared in the file``, ``by its name``.
+        label_origin: ``given``, ``by its name``, or where the data declare it, as ``declared in the
+            file``.
         positive: Index of the positive class, whose rates are reported; None where none is known.
         groupings: The first steers stratification, balance and the methods that read groups.
         split: Per row 0 train, 1 test when ``--split-column`` gives it, else None.

@@ -80,7 +80,8 @@ def make_groupings(
         ConfigError: ``bin`` on a column that is no group, a bad bin, ``intersect`` of one group.
         DataError: A group with one value, over 200 values, or an id.
     """
-    label = by_label.name if by_label else None  # named as a group too, it is one grouping
+    # The label's column may be named as a group, too: it makes one grouping, `by_label`.
+    label = by_label.name if by_label else None
     columns = tuple(name for name in dict.fromkeys(config.group) if name != label)
     stray = [name for name in config.bin if name not in columns]
     if stray:
@@ -107,9 +108,9 @@ def make_groupings(
 def crossed(groupings: Sequence[Grouping]) -> Levels:
     """The intersections of groupings as levels: every combination that some row has.
 
-    A row that lacks one of the groups lacks the intersection: its group there is the missing level,
-    or -1 where a released model finds no place for it. The levels of combinations with a missing
-    level stay in the list, without rows.
+    A row that lacks one of the groups, as it has the missing level or no group (below 0), lacks the
+    intersection: its code is -1. The names of combinations with such a level stay in the list,
+    without rows.
     """
     lacks_group = np.zeros(len(groupings[0].groups), np.bool_)
     for grouping in groupings:
@@ -121,6 +122,7 @@ def crossed(groupings: Sequence[Grouping]) -> Levels:
     codes[lacks_group] = -1
     names = []
     for combination in combinations.T.tolist():
+        # Where k is -1, of no group, any name will do: no row keeps this combination.
         parts = [grouping.names[k] for grouping, k in zip(groupings, combination, strict=True)]
         # A name that holds " x " is quoted, so that no two intersections read alike.
         names.append(" x ".join(repr(name) if " x " in name else name for name in parts))

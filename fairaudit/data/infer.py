@@ -33,7 +33,7 @@ class LabelChoice:
 
     Args:
         column: Its name.
-        origin: ``given``, ``declared in the file`` or :data:`BY_NAME`.
+        origin: ``given``, :data:`BY_NAME`, or ``declared_by`` where the data declare the label.
         declared: The values ``positive`` and ``favourable``, as the data declare them of this
             column.
         declared_by: Where the data declare them, in words for a report; "" if they do not.

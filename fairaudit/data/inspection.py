@@ -231,8 +231,11 @@ def _column_summaries(
         config: The options.
         proposal: The audit that is proposed.
     """
-    shown_of = dataset or proposal.dataset
+    audited = (
+        dataset or proposal.dataset
+    )  # of the audit that was asked for, else of the proposed one
     reasons = dataset.dropped_columns if dataset else checked.dropped
+    # Column -> role; the later of two counts. None as a column: no label is given.
     roles: dict[str | None, str] = dict.fromkeys(reasons, "dropped")
     if dataset:
         roles |= dict.fromkeys(dataset.features.column_names, "feature")
@@ -240,24 +243,26 @@ def _column_summaries(
     roles[dataset.label if dataset else config.label] = "label"
     summaries = []
     read = columns_of(checked.table)
-    features = {} if shown_of is None else columns_of(shown_of.features)
+    features = {} if audited is None else columns_of(audited.features)
     for field in checked.source.schema:
         missing = distinct = None
-        shown = str(field.type)
+        type_text = str(field.type)
         column = read.get(field.name)
         if column is not None:
             missing = column.null_count / len(column)
             distinct = len(codes[field.name].values)
             if checked.source.format == "csv":  # its types are known only once all of it is read
-                shown = str(column.type)
+                type_text = str(column.type)
             shape = shape_of(column.type)
             if shape:
-                shown = f"image {shape_text(shape)}"
+                type_text = f"image {shape_text(shape)}"
         role, note = roles.get(field.name, "unused"), reasons.get(field.name, "")
         becomes = ""
-        if shown_of is not None:
-            becomes = _becomes(field.name, shown_of, features.get(field.name))
-        summaries.append(ColumnSummary(field.name, shown, role, missing, distinct, note, becomes))
+        if audited is not None:
+            becomes = _becomes(field.name, audited, features.get(field.name))
+        summaries.append(
+            ColumnSummary(field.name, type_text, role, missing, distinct, note, becomes)
+        )
     return tuple(summaries)
 
 

@@ -21,7 +21,7 @@ from fairaudit.data.usable import UnusableColumns
 from fairaudit.errors import FairauditError, numbered
 from fairaudit.messages.names import quoted, typed
 
-_SHOWN = 3  # likely labels, and half as many as likely groups
+_SHOWN = 3  # likely labels that are shown; of likely groups twice as many
 _PAIRED_TRAITS = 2  # the first ones of _TRAITS, sex and race: another trait is proposed beside them
 _OUTCOMES = frozenset(
     {
@@ -100,7 +100,7 @@ class Proposal:
             if dataset.positive_class is not None:
                 given["positive"] = dataset.positive_class
             left_out = [n for n, why in dataset.dropped_columns.items() if why != BY_OPTION]
-            if dataset.image_shape is None:
+            if dataset.image_shape is None:  # columns beside images need no option to be left out
                 given["drop"] = (*config.drop, *left_out)
             quartiles = {g.name: "q4" for g in dataset.groupings if g.fitted}
             if quartiles or config.bin:
@@ -108,12 +108,12 @@ class Proposal:
         first = ("data", "label", "positive", "favourable", "group")
         order = [name for name in first if name in given]
         order += [name for name in given if name not in first]
-        words = ["fairaudit", "run"]
+        command_words = ["fairaudit", "run"]
         for name in order:
             if name == "drop" and not given[name]:
                 continue
-            words += words_of(name, given[name])
-        return tuple(words)
+            command_words += words_of(name, given[name])
+        return tuple(command_words)
 
 
 def propose(
@@ -134,7 +134,7 @@ def propose(
     for name, column in columns.items():
         if name != checked.source.sides and column.kind not in ("image", "empty"):
             codes[name] = column
-    labels = tuple(_likely_labels(codes, config, checked.source.declared))
+    labels = tuple(_likely_labels(codes, config))
     changed: dict[str, object] = {}  # options that are proposed -> their values
     if config.label is None and "label" not in checked.source.declared and labels:
         changed["label"] = labels[0]
@@ -147,11 +147,13 @@ def propose(
         changed["group"] = groups[:2] if is_first_trait else groups[:1]
     proposed = config.model_copy(update=changed)
     made, refused = None if changed else dataset, []
-    # Each round adds the options that the last refusal names; one column may hide another's.
+    # Each round adds the options that the last refusal names. Only then may a refusal of other
+    # columns show.
     for _ in range(_ROUNDS):
         if made is not None:
             break
         try:
+            # Changed options may read the file in another way.
             made = make_dataset(read_checked(proposed) if changed else checked, proposed)
         except UnusableColumns as error:
             refused.append(error.message)
@@ -212,7 +214,7 @@ def _likely_groups(codes: dict[str, Codes], config: AuditConfig) -> Iterator[str
     yield from others
 
 
-def _likely_labels(codes: dict[str, Codes], config: AuditConfig, declared: object) -> Sequence[str]:
+def _likely_labels(codes: dict[str, Codes], config: AuditConfig) -> Sequence[str]:
     """Columns of 2 to 20 values that may be the label, the likeliest first.
 
     A name that labels usually have counts most, then words of an outcome, then two values, then the

@@ -125,7 +125,8 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     raw, notices = _read_columns(source, to_read.inferred, rules, named)
     typed = find_types(raw, rules, is_untyped=source.is_untyped, by_name=named)
     table, unreadable, infinities = plain_table(typed.table)
-    # Text that is dates throughout becomes dates only where all values are looked at.
+    # Columns stored as dates are left out already. What is of such a type now is text of dates
+    # alone, which `find_types` has made dates.
     dates = [field.name for field in table.schema if kind_of(field.type) == "unsupported"]
     table = table.drop_columns(dates)
     unsupported = [*to_read.unsupported, *dates, *unreadable]
@@ -135,15 +136,17 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     table = _contrasted(table, config.contrast)
     _check_zero(table, config)
     kept = {*to_read.inferred, *to_read.declared}
+    # Also those of groups and of `contrast`, which the table holds as they were inferred: if they
+    # become features, the features are these values.
     declared = {n: column for n, column in config.declared.items() if n in kept}
     as_declared = _declared_values(source, table, declared, config.contrast, rules)
-    inferred = columns_of(table)
-    columns = {}
+    inferred_columns = columns_of(table)
+    columns = {}  # in the file's order
     for name in names:
         if name in to_read.declared:
             columns[name] = as_declared.values[name]
-        elif name in inferred:
-            columns[name] = inferred[name]
+        elif name in inferred_columns:
+            columns[name] = inferred_columns[name]
     return CheckedTable(
         source=source,
         digest=source.digest(),
@@ -184,9 +187,11 @@ def _columns_to_read(
         raise DataError(f"column {quoted(source.image)} is declared a {kind} and holds images")
     unsupported = []
     for field in source.schema:
-        is_guess = field.name in declared and source.format == "csv"  # its values are text
-        is_feature = field.name not in dropped and field.name != source.image
-        if is_feature and not is_guess and kind_of(field.type) in ("unsupported", "image"):
+        # The type of a CSV's column is a guess. A declared column does not need it: its texts are
+        # read as they are declared.
+        is_guess = field.name in declared and source.format == "csv"
+        is_wanted = field.name not in dropped and field.name != source.image
+        if is_wanted and not is_guess and kind_of(field.type) in ("unsupported", "image"):
             unsupported.append(field.name)
     dropped |= dict.fromkeys(unsupported, UNSUPPORTED)
     columns = [n for n in source.schema.names if n not in dropped]
@@ -241,13 +246,15 @@ def _read_columns(
 
     In a file without types (CSV) Arrow guesses the type of each column. It must not guess where an
     option says how numbers are written: it would read ``1.234`` as a fraction, where a decimal
-    comma makes it 1,234. So those columns are read as text.
+    comma makes it 1,234. So those columns are read as text. Where an option says ``point``, the
+    guess can stay: what Arrow takes for a number is the same number by that format.
 
     Args:
         source: The data.
         columns: Their names.
         rules: What options say of values.
-        named: Groups, label and split, which only a format for that column is about.
+        named: Columns of groups, label and split: a format counts for one of them only if it names
+            that column.
     """
     as_text: dict[str, None] = {}  # a set that keeps the order
     for name in columns if source.is_untyped else ():
@@ -471,6 +478,7 @@ def _find_roles(checked: CheckedTable, config: AuditConfig) -> _ColumnRoles:
         label=label,
         groupings=groupings,
         split=split,
+        # The table holds a group column as it was inferred, even if it is declared.
         features=pa.table(
             {name: checked.as_declared.get(name, in_table[name]) for name in features}
         ),
@@ -484,8 +492,8 @@ def _find_roles(checked: CheckedTable, config: AuditConfig) -> _ColumnRoles:
 def _choose_rows(roles: _ColumnRoles, checked: CheckedTable, config: AuditConfig) -> UsedData:
     """The rows and features that are used, as :func:`choose_rows` chooses them.
 
-    Equal rows of a preset's data, or of data with a given split, always count as different people:
-    copies would be put on one side of the split, and published splits must stay as they are.
+    With a preset or a given split, equal rows always count as different people. As copies of one
+    record they would all go to one side of the split, and a published split must stay as it is.
     """
     rows = choose_rows(
         roles.features, roles.label, roles.groupings, config, roles.only_groups, checked.odd
@@ -585,7 +593,8 @@ def _feature_names(
 ) -> tuple[list[str], dict[str, str]]:
     """Names of the columns that may be features; and column -> why it is none.
 
-    The label, the split and group columns are in neither, as the user named them.
+    The label, the split and, without ``--group-as-feature``, group columns are in neither: they
+    have another part, which the user gave them.
 
     Args:
         table: All readable columns.

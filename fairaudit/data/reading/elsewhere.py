@@ -97,8 +97,9 @@ def _copy_of_store(address: str, folder: Path) -> Path:
         DataError: As :func:`at_hand`.
     """
     scheme, _, rest = address.partition("://")
-    pattern = ""
-    if _PATTERN.search(rest.partition("?")[0].rpartition("/")[2]):
+    pattern = ""  # of the names of files; then `address` is that of their folder
+    last_part = rest.partition("?")[0].rpartition("/")[2]  # what follows "?" are parameters
+    if _PATTERN.search(last_part):
         address, _, pattern = address.rpartition("/")
         pattern = pattern.partition("?")[0]
     if scheme in ("gs", "gcs") and "retry_limit_seconds" not in address:
@@ -123,9 +124,8 @@ def _copy_of_store(address: str, folder: Path) -> Path:
                 _copy_file(store, info, root / within)
             copied += 1
     if not copied:
-        raise DataError(
-            f"there are no files at {_quoted_address(address)}{'/' * bool(pattern)}{pattern}"
-        )
+        asked_for = f"/{pattern}" if pattern else ""
+        raise DataError(f"there are no files at {_quoted_address(address)}{asked_for}")
     return root
 
 

@@ -126,6 +126,7 @@ def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
         notices.append(ImagesNotListed(unlisted))
     columns = table.drop_columns([FILE_NAME])
     declared = {LABEL: LABEL} if LABEL in columns.column_names else {}
+    # The metadata may have a column of that name.
     image = IMAGE if IMAGE not in columns.column_names else f"({IMAGE})"
     return ImageFolder(
         format="image folder",

@@ -55,8 +55,8 @@ def _begins(magic: bytes) -> Callable[[bytes], bool]:
 def _read_parquet(path: Path, columns: Sequence[str]) -> pa.Table:
     """Columns of a Parquet file; nested ones are matched by prefix, so more may come.
 
-    What the footer says that numbers take is summed before anything is read. How long texts are
-    shows in reading, one row group after the other.
+    The footer has the number of rows, so the least memory of the columns is known before anything
+    is read. How long texts are shows in reading, one row group after the other.
     """
     file = pq.ParquetFile(path)
     wanted = list(columns)
@@ -214,8 +214,9 @@ def _read_arff(path: Path, columns: Sequence[str]) -> pa.Table:
     arff = _parse_arff(path)
     if not arff.rows.strip():
         return arff.schema.empty_table().select(list(columns))
+    # The file's quotes are those that occur more often: Arrow's reader knows one kind.
     quote = max("'\"", key=lambda sign: arff.rows.count(sign.encode()))
-    # A quote must come first in its field.
+    # Arrow takes a quote for one only as the first sign of a field.
     rows = _BLANKS.sub(lambda match: match[1] or b",", arff.rows)
     table = read_text(
         path,

@@ -114,7 +114,7 @@ def with_predictions(
     names = []
     for ending, column in zip(endings, columns, strict=True):
         name = f"{argument}{ending}"
-        while name in table.column_names:
+        while name in table.column_names:  # a column of the user's own stays
             name = f"_{name}"
         try:
             stored = pa.array(column.tolist(), from_pandas=True)
@@ -279,7 +279,8 @@ def _common_type(column: pa.Array) -> pa.Array:
     order of appearance.
     """
     arrow_type = column.type
-    if isinstance(column, pa.ChunkedArray):  # what combining the pieces of no rows returns
+    # Arrow combines the pieces of a column into one array, but those of no rows into no array.
+    if isinstance(column, pa.ChunkedArray):
         column = pa.array([], arrow_type)
     if pa.types.is_dictionary(arrow_type):
         return _common_type(column.dictionary_decode()).dictionary_encode()

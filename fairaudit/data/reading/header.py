@@ -51,7 +51,7 @@ def refuse_odd_header(path: Path, form: TextForm) -> None:
         raise DataError(
             f"{path.name} has its header twice", f"delete the second line: sed 2d {name} > new.csv"
         )
-    columns = list(zip(*regular, strict=True))  # without the first two lines
+    columns = list(zip(*regular, strict=True))  # the values of each below the first two lines
     are_numbers = [_of_numbers(column) for column in columns]
     if not any(are_numbers):
         return
@@ -61,6 +61,7 @@ def refuse_odd_header(path: Path, form: TextForm) -> None:
             f"({', '.join(map(quoted, second[:3]))}..)",
             f"delete one of them: sed 2d {name} > new.csv, or sed 1d for the first",
         )
+    # The values of each column below the first line.
     below = [[value, *column] for value, column in zip(second, columns, strict=True)]
     if _is_row(first, are_numbers, below):
         raise DataError(
@@ -97,6 +98,7 @@ def refuse_footer(path: Path, form: TextForm) -> None:
     """
     content = whole(path)
     end = content[max(0, len(content) - _MOST_CHARACTERS) :].to_pybytes()
+    # Without the first line, of which the beginning may be cut.
     lines = _rows(end.decode(errors="replace").splitlines(keepends=True), form)[1:]
     widths = {len(line) for line in lines[:-1]}
     if len(widths) == 1 and len(lines[-1]) not in widths:
@@ -191,5 +193,5 @@ def _is_row(
     if len(values) < len(first):  # texts that stand nowhere below are names
         return False
     ascending = all(one < other for one, other in pairwise(values))
-    whole = all(value.is_integer() and value >= 0 for value in values)
-    return not (ascending and whole)
+    are_whole = all(value.is_integer() and value >= 0 for value in values)
+    return not (ascending and are_whole)

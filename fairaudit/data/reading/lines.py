@@ -21,7 +21,7 @@ from fairaudit.data.reading.text_form import BLANK, TextForm
 
 MOST_BYTES = 2**21  # of a line with its end, for it to be a record
 _PIECE_BYTES = 2**25  # of a file that are looked at together
-_LINE_FEED, _RETURN = b"\n\r"
+_LINE_FEED, _RETURN = b"\n\r"  # as numbers, which the items of bytes are
 
 
 class LoneLines(NamedTuple):
@@ -80,7 +80,8 @@ def lone_lines(path: Path, form: TextForm) -> LoneLines:
         records = lines.filter(is_record)
         lost += len(lines) - len(records)
         if len(records):
-            # The kept lines follow each other in Arrow's memory: they are one piece of bytes.
+            # Arrow's filter has copied the kept lines into one piece of bytes, line after line.
+            # Offset k is where line k begins there.
             _, offsets, bytes_of_lines = records.buffers()
             ends = np.frombuffer(offsets, np.int64)[records.offset :][: len(records) + 1]
             kept.append(bytes_of_lines[int(ends[0]) : int(ends[-1])])

@@ -28,7 +28,7 @@ def at_hand() -> int | None:
         free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
     except (OSError, ValueError, IndexError, StopIteration):
         return None
-    try:
+    try:  # a container's limit, and what its processes have taken of it
         most, used = (
             int((_GROUP / name).read_text(encoding="ascii"))
             for name in ("memory.max", "memory.current")

@@ -39,7 +39,7 @@ def parts_below(folder: Path) -> list[Path]:
 
 
 def named_by_folders(folder: Path, path: Path) -> dict[str, str | None]:
-    """Column -> the value that the folders between ``folder`` and a file of it name; None: none.
+    """Column -> the value that the folders from ``folder`` to a file name; None: it is missing.
 
     Example:
         >>> named_by_folders(Path("loans"), Path("loans/sex=F/year=2020/part-0.parquet"))

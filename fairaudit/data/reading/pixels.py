@@ -90,7 +90,8 @@ def pixel_columns(schema: pa.Schema, layout: PixelLayout, dropped: Sequence[str]
     """
     fields = [field for field in schema if field.name not in dropped]
     single = [field.name for field in fields if _may_hold_images(field.type)]
-    numbered: dict[str, list[tuple[int, str]]] = {}  # what stands before -> number, name
+    # What stands before the number in a column's name -> the number and the name of each column.
+    numbered: dict[str, list[tuple[int, str]]] = {}
     for field in fields:
         match = _NAME.fullmatch(field.name)
         if match and not _may_hold_images(field.type):

@@ -188,7 +188,8 @@ def _open_celeba(folder: Path, options: ImageOptions) -> ImageFolder:
     if partition is not None:
         _, images, parts = _listed_values(partition, has_names=False)
         part_of = dict(zip(images, parts[:, 0].tolist(), strict=True))
-        sides = [_SIDES.get(part_of.get(name, -1), "") for name in ids]  # "": left out
+        # "": the image is left out; -1: the partition does not list it.
+        sides = [_SIDES.get(part_of.get(name, -1), "") for name in ids]
         rows = np.array([row for row, side in enumerate(sides) if side], dtype=np.int64)
         columns[SPLIT] = pa.array(sides, pa.string())
         left_out = len(ids) - len(rows)

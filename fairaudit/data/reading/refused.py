@@ -65,7 +65,7 @@ _OTHERS: Final = (
         "lines of JSON",
         (".jsonl", ".ndjson"),
         (),
-        _pandas("read_json").replace(")", ", lines=True)", 1),
+        _pandas("read_json").replace(")", ", lines=True)", 1),  # an argument of read_json
     ),
     _Other("a JSON file", (".json",), (), _pandas("read_json")),
     _Other("an HDF5 file", (".h5", ".hdf5", ".hdf"), (b"\x89HDF",), _pandas("read_hdf", "tables")),

@@ -15,7 +15,7 @@ class DataSource(ABC):
     """What ``--data`` points at.
 
     Args:
-        format: ``csv``, ``parquet``, ``feather``, ``image folder`` or ``npz``.
+        format: As of :class:`fairaudit.data.dataset.Dataset`.
         schema: Columns and their types as stored.
         declared: ``label``, ``positive`` and ``favourable`` -> the column or value that the data
             declare as such; without what they do not declare.

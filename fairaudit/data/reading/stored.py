@@ -30,7 +30,7 @@ from fairaudit.data.dataset import Int64
 from fairaudit.data.reading.values import NO_RULES, ValueRules, numbers_of
 
 NUMBER: Final = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"  # a number as text
-_WHOLE_NUMBER = re.compile(NUMBER)
+_NUMBER_TEXT = re.compile(NUMBER)
 _DIGITS = re.compile(r"([+-]?)0*([0-9]+)")
 _TRUTH: Final = {"true": "1", "false": "0"}  # how writers of numbers spell a truth value
 
@@ -43,8 +43,8 @@ class StoredColumns:
         table: N rows. A CSV's columns are text; in other formats types are the file's.
         marks: Texts that stand for a missing number. In a column of text they are values.
         lost: Lines of the file that were no record, so that they are not among the rows.
-        rules: What options say of values, texts that stand for a missing one wherever they are not
-            a listed one among them.
+        rules: What options say of values. A text that they take for a missing value is a value all
+            the same where it is one of the texts that the column may be (``names`` of a method).
     """
 
     table: pa.Table
@@ -84,9 +84,8 @@ class StoredColumns:
         code_of_text = _codes_of_spellings(names)
         unlisted, missing = len(names), len(names) + 1
         marks = self.rules.marks_of(name)
-        if all(
-            map(_WHOLE_NUMBER.fullmatch, names)
-        ):  # a category of numbers, as a column of numbers
+        # In a category of numbers the marks of missing numbers count as in a column of numbers.
+        if all(map(_NUMBER_TEXT.fullmatch, names)):
             marks |= self.marks
         codes = encode_codes(self._plain(name))
         code_of_value = []
@@ -149,7 +148,7 @@ def spelled(text: str) -> str:
     Of any other text, itself without blanks at its ends.
     """
     text = text.strip()
-    if _WHOLE_NUMBER.fullmatch(text):
+    if _NUMBER_TEXT.fullmatch(text):
         digits = _DIGITS.fullmatch(text)
         if digits:  # exact, however many there are
             sign = "-" if digits[1] == "-" and digits[2] != "0" else ""
@@ -168,7 +167,8 @@ def type_of_names(names: Sequence[str]) -> Literal["bool", "int64", "double", "s
     """
     if set(names) <= _TRUTH.keys():
         return "bool"
-    if all(_WHOLE_NUMBER.fullmatch(name) and spelled(name) == name for name in names):
+    if all(_NUMBER_TEXT.fullmatch(name) and spelled(name) == name for name in names):
+        # Any whole number of at most 18 characters fits into 64 bits.
         is_whole = all(_DIGITS.fullmatch(name) and len(name) < 19 for name in names)
         return "int64" if is_whole else "double"
     return "string"
@@ -179,6 +179,7 @@ def _codes_of_spellings(names: Sequence[str]) -> dict[str, int]:
 
     A name itself comes before all other spellings, and the first of two names before the second.
     """
+    # Backwards, so that of two equal names the first one stays.
     codes = {name: code for code, name in reversed(list(enumerate(names)))}
     for code, name in enumerate(names):
         codes.setdefault(spelled(name), code)

@@ -37,7 +37,7 @@ _ENDINGS = _TEXTS.union(*(one.endings for one in FORMATS))
 _DECLARABLE = ("label", "positive", "favourable")
 _SIMPLE_NAME = re.compile(r"\w[\w .-]*")  # of a column
 _HEADER_BYTES = 1 << 16  # enough to tell a format and a first line
-# Its CSV reader would take SIGINT and SIGTERM for itself, and lose one at its last moment.
+# Arrow's CSV reader would handle SIGINT and SIGTERM itself, and lose one that comes as it ends.
 pa.enable_signal_handlers(False)
 
 
@@ -73,7 +73,10 @@ class TableFile:
         return USUAL_MARKS if self.format == "csv" else frozenset()
 
     def stored(self, columns: Sequence[str]) -> list[str]:
-        """Those of the columns that the file itself holds; its first one where it holds none."""
+        """Those of the columns that the file itself holds.
+
+        Where it holds none of them, its first one: how many rows there are shows in a column alone.
+        """
         return [name for name in columns if name not in self.parts] or [
             next(name for name in self.schema.names if name not in self.parts)
         ]
@@ -242,7 +245,7 @@ def _form(path: Path, head: bytes, names: Sequence[str], *, is_alone: bool) -> T
         DataError: The line is no header, or not as the names say.
     """
     lines = head.decode(errors="replace").splitlines()
-    first, second = [*filter(None, lines), "", ""][:2]  # lines that are not empty
+    first, second = [*filter(None, lines), "", ""][:2]  # lines that are not empty; "": none
     if not names or _names_itself(first, names):
         form = TextForm.of(first)
         if not is_alone:  # else no row may be looked at

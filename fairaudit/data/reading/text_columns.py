@@ -126,8 +126,8 @@ def find_types(
         rules: What options say of values.
         is_untyped: Whether the file gives no types, so that text which is numbers throughout is
             numbers; else text stays text but where a format is given.
-        by_name: Columns of groups and labels: a format counts there only where it names them, and
-            none is odd.
+        by_name: Columns of groups, label and split. A format counts for one of them only if it
+            names that column, and none of them is refused as odd.
     """
     odd: list[OddColumn] = []
     mixed: list[OddColumn] = []  # odd columns that are read as categories, which a notice says
@@ -161,6 +161,7 @@ def find_types(
             if oddness is not None and _is_refused(content):
                 odd.append(oddness)
                 continue
+        # Here the column is a category.
         if oddness is None:
             words.update(texts.trimmed.to_pylist())
         else:
@@ -209,6 +210,7 @@ def _with_own_options(column: OddColumn, words: Collection[str], *, has_points: 
     """
     own = [f"{column.name}={word}" if word in words else word for word in column.words]
     is_alone = column.needs_own_format or (has_points and "point" not in column.formats)
+    # Of a column without a format `options_for` says ``COL=text`` in any case.
     return replace(column, words=tuple(own), needs_own_format=is_alone and bool(column.formats))
 
 

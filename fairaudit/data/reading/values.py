@@ -125,8 +125,8 @@ def numbers_of(texts: pa.ChunkedArray, kind: NumberFormat | None) -> pa.ChunkedA
         texts: Of type large_string.
         kind: ``point``: 1,234.5, and ``comma``: 1.234,5, both also with signs of money, with a
             percent sign (13.5 % is 13.5), with blanks or apostrophes between thousands, and in
-            brackets where they are below 0. A text that is none of the format is read as without
-            one: None, ``text``: digits with a decimal point, as 1234.5 or 1e3.
+            brackets where they are below 0. None or ``text``: digits with a decimal point, as
+            1234.5 or 1e3. A text that does not fit ``point`` or ``comma`` is read as with None.
 
     Example:
         >>> texts = pa.chunked_array([pa.array(["$1,234.50", "13.5%", "(20)"], pa.large_string())])

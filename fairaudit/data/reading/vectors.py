@@ -90,7 +90,7 @@ def with_numbers(table: pa.Table, lengths: Mapping[str, int]) -> pa.Table:
             columns[name] = column
             continue
         lists = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        if isinstance(lists, pa.ChunkedArray):  # of no rows
+        if isinstance(lists, pa.ChunkedArray):  # Arrow combines pieces of no rows into no array
             lists = pa.array([], lists.type)
         if isinstance(lists.type, pa.BaseExtensionType):
             lists = lists.storage
