@@ -36,7 +36,7 @@ def estimated_seconds(plan: Plan, cores: int, done: Collection[str] = ()) -> flo
     by_arm = plan.effort.by_arm
     for job in _open(plan, done):
         seconds += PER_OPERATION * by_arm[job.arm].training + _evaluation_seconds(plan, job.arm)
-    for side_plan in plan.side_plans.values():
+    for side_plan in plan.side_plans.values():  # on one core too, by the workers that run already
         seconds += estimated_seconds(side_plan, 1) - START_UP
     total = START_UP + seconds / _at_once(plan, cores) + reading_seconds(plan, cores, done)
     if plan.config.twins == "always":
@@ -45,7 +45,10 @@ def estimated_seconds(plan: Plan, cores: int, done: Collection[str] = ()) -> flo
 
 
 def seconds_of_side_plans(plan: Plan, cores: int) -> dict[str, float]:
-    """Wall time in s that each study beside the plan adds, by its name; ways are not told apart."""
+    """Wall time in s that each study beside the plan adds, by its name; plans of ways are left out.
+
+    A study shares the ``cores`` with the plan, and its workers run already.
+    """
     return {
         name: (estimated_seconds(side_plan, 1) - START_UP) / _at_once(plan, cores)
         for name, side_plan in plan.side_plans.items()

@@ -49,8 +49,8 @@ def header_lines(audit: Audit, version: str) -> Iterator[str]:
     yield f"  label   {plain(dataset.label)}   ({dataset.label_origin}; {classes}; {outcomes})"
     for grouping in dataset.groupings:
         groups = []
-        for number, name in enumerate(grouping.names[:_MOST_GROUPS]):
-            groups.append(f"{plain(name)} {(grouping.groups == number).sum():,}")
+        for k, name in enumerate(grouping.names[:_MOST_GROUPS]):
+            groups.append(f"{plain(name)} {(grouping.groups == k).sum():,}")
         if len(grouping.names) > _MOST_GROUPS:
             groups.append(f"{len(grouping.names) - _MOST_GROUPS} more")
         yield f"  group   {plain(grouping.name)}   {' · '.join(groups)}"
@@ -149,19 +149,20 @@ def _twin_lines(plan: Plan, seconds: float, elsewhere: str) -> Iterator[str]:
     Args:
         plan: What is trained.
         seconds: Estimated wall time of all twins.
-        elsewhere: What comes on top, in words.
+        elsewhere: What comes on top, in words, as " and what your code takes"; "": nothing.
     """
     trainings = plan.config.seeds * plan.trials  # of each arm
-    first = trainings * sum(arm.has_twins for arm in plan.arms)
-    # Code of the user's own can train without noise, and not by its steps alone.
-    second = trainings * sum(arm.has_twins and not arm.supports_no_noise for arm in plan.arms)
-    line = f"  twins   {first:,} without noise"
-    if second:
-        line += f" and {'as many' if second == first else f'{second:,}'} of their steps alone"
-    if first and plan.config.twins == "auto":
+    without_noise = trainings * sum(arm.has_twins for arm in plan.arms)
+    # Code of the user's own (`supports_no_noise`) can train without noise, not by its steps alone.
+    steps_alone = trainings * sum(arm.has_twins and not arm.supports_no_noise for arm in plan.arms)
+    line = f"  twins   {without_noise:,} without noise"
+    if steps_alone:
+        count = "as many" if steps_alone == without_noise else f"{steps_alone:,}"
+        line += f" and {count} of their steps alone"
+    if without_noise and plan.config.twins == "auto":
         more = f"at most about {duration_text(seconds)} more{elsewhere}"
         yield f"{line}, where a cost is detected: {more}"
-    elif first and plan.config.twins == "always":
+    elif without_noise and plan.config.twins == "always":
         yield line
 
 
@@ -171,7 +172,7 @@ def _study_lines(plan: Plan, seconds: Mapping[str, float] | None, elsewhere: str
     Args:
         plan: What is trained.
         seconds: Of each study, by its name; None: not told.
-        elsewhere: What comes on top, in words.
+        elsewhere: As of :func:`_twin_lines`.
     """
     for name, side_plan in plan.side_plans.items():
         if side_plan.study:  # the others are ways, which the line of the plan counts
@@ -273,7 +274,12 @@ def report_line(out: Path, formats: Sequence[str]) -> str:
 
 
 def put_aside_line(out: Path, earlier: str) -> str:
-    """The line that the report of another audit, which ``earlier`` repeats, was put aside."""
+    """The line that the report of another audit was put aside.
+
+    Args:
+        out: The folder of both reports.
+        earlier: The command that repeats the other audit.
+    """
     return (
         f"The report that lay there is of another audit ({plain(earlier, 300)}); it is now "
         f"{plain(str(out / 'report.previous.json'), 1000)}"
@@ -336,7 +342,7 @@ def score_lines(report: Report, config: AuditConfig, width: int = WIDTH) -> Iter
 
 
 _MOST_COLUMNS = 40
-_FEW_COLUMNS = 24  # of a table, for those that are left out to be listed with the others
+_FEW_COLUMNS = 24  # lines; in a table of more, columns that are left out have none
 _FEWEST_TOGETHER = 4  # numbered columns, for them to share a line
 _NUMBERED = re.compile(r"(.*?)([0-9]+)([^0-9]*)", re.DOTALL)
 _MOST_SUSPECTS = 6
@@ -404,7 +410,8 @@ def _columns(facts: Inspection) -> Iterator[str]:
     """
     rows = [("column", "type", "role", "missing", "distinct", "becomes")]
     runs, left_out = _numbered_runs(facts.schema), 0  # a run is what shares a line
-    if len(runs) > _FEW_COLUMNS:  # for one screen: notices name those left out, with the reason
+    # So that a wide table fits one screen; notices name the columns left out, with the reason.
+    if len(runs) > _FEW_COLUMNS:
         runs = [run for run in runs if not run[0].becomes.startswith("left out")]
         left_out = len(facts.schema) - sum(map(len, runs))
     for run in runs[:_MOST_COLUMNS]:
@@ -436,7 +443,7 @@ def _numbered_runs(schema: Sequence[ColumnSummary]) -> list[list[ColumnSummary]]
     runs: list[list[ColumnSummary]] = []
     key_of_run: tuple[str, ...] | None = None  # None: its name has no number
     for column in schema:
-        key = None
+        key = None  # all that neighbours of one run have in common
         match = _NUMBERED.fullmatch(column.name)
         if match:
             before_number, after_number = match[1], match[3]

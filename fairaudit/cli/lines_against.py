@@ -35,6 +35,7 @@ def pairing_lines(pairings: Pairings, report: Report) -> Iterator[str]:
 def _sentences(pair: Pairing) -> Iterator[str]:
     """Which of the two costs more over all rows, of accuracy and of loss."""
     for metric in costs_of_constant():
+        # Every comparison of the pair, one for each grouping, has the same numbers over all rows.
         number = interval_of(pair.comparisons[0].overall.estimates.get(metric))
         spec = spec_of(metric)
         if number.value is None:

@@ -140,6 +140,7 @@ def method_record(spec: MethodSpec) -> dict[str, object]:
     Settings, variants and conversions are given by name, for their rules are functions;
     ``numbers`` says in words what each setting is.
     """
+    # Without what holds functions: `asdict` would copy these.
     plain_fields = asdict(replace(spec, settings={}, variants=(), conversions={}, fit_work=None))
     for function in _FUNCTIONS:
         del plain_fields[function]

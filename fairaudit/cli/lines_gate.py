@@ -54,16 +54,17 @@ def workflow_commands(report: Report, inconclusive: InconclusiveIs | None) -> It
         if gate.outcome == "pass":
             continue
         is_accepted = gate.outcome == "inconclusive" and inconclusive == "pass"
-        command = "warning" if is_accepted else "error"
+        level = "warning" if is_accepted else "error"
         yield annotation(
-            command, f"fairaudit gate {gate.outcome}", "; ".join((gate.words, *_reasons(gate)))
+            level, f"fairaudit gate {gate.outcome}", "; ".join((gate.words, *_reasons(gate)))
         )
 
 
-def annotation(command: str, title: str, text: str) -> str:
-    """The line of one workflow command; ``command`` is ``error``, ``warning`` or ``notice``."""
+def annotation(level: str, title: str, text: str) -> str:
+    """The line of one workflow command; ``level`` is ``error``, ``warning`` or ``notice``."""
+    # In a title ":" and "," would end the value.
     head = _escaped(title).replace(":", "%3A").replace(",", "%2C")
-    return f"::{command} title={head}::{_escaped(plain(text, _LONGEST))}"
+    return f"::{level} title={head}::{_escaped(plain(text, _LONGEST))}"
 
 
 def _reasons(gate: GateRecord) -> Iterator[str]:

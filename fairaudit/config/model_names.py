@@ -81,6 +81,7 @@ def resolve_model(name: str, image_shape: Shape | None) -> str:
     if name == "cnn":
         if image_shape is None:
             raise ConfigError("model cnn needs images", hint="use --model logistic or mlp")
+        # Each convolution takes CNN_KERNEL - 1 pixels off a side, and one must be left.
         least = len(CNN_CHANNELS) * (CNN_KERNEL - 1) + 1
         if min(image_shape[:2]) < least:
             raise ConfigError(
@@ -114,7 +115,7 @@ def refuse_large(name: str, shape: Shape, classes: int, hidden: tuple[int, ...])
     if is_factory(name):
         return
     sizes = layer_sizes(name, shape, classes, hidden)
-    parameters = sum(fan_out * (fan_in + 1) for fan_out, fan_in, _ in sizes)
+    parameters = sum(fan_out * (fan_in + 1) for fan_out, fan_in, _ in sizes)  # + 1: a bias
     if parameters > MOST_PARAMETERS:
         smaller = "smaller images (--resize)" if len(shape) == 3 else "fewer columns (--drop)"
         raise ConfigError(
@@ -131,8 +132,8 @@ def known_facts(
         return UNENCODED
     sizes = layer_sizes(name, image_shape, classes, hidden)
     return ModelFacts(
-        sum(fan_out * (fan_in + 1) for fan_out, fan_in, _ in sizes),
-        sum(fan_out * fan_in * spots for fan_out, fan_in, spots in sizes),
+        parameters=sum(fan_out * (fan_in + 1) for fan_out, fan_in, _ in sizes),  # + 1: a bias
+        products=sum(fan_out * fan_in * positions for fan_out, fan_in, positions in sizes),
     )
 
 
@@ -141,8 +142,8 @@ def layer_sizes(
 ) -> tuple[tuple[int, int, int], ...]:
     """(outputs, inputs, positions) of each layer with parameters, for records of that shape.
 
-    Positions are those that a convolution's weights are applied at; 1 for a linear layer. Inputs of
-    a convolution are the numbers that one output reads.
+    A convolution's outputs are its channels, its inputs the numbers that one output reads, its
+    positions the pixels at which its weights are applied. A linear layer has one position.
     """
     if name != "cnn":
         widths = (math.prod(shape), *(hidden if name == "mlp" else ()), classes)

@@ -190,12 +190,11 @@ class _MergedLayers:
                 self.values.pop(_RIVALS[name], None)
                 self.origins[_RIVALS[name]] = DEFAULT
             if name == "noise_multiplier":
-                self.values[
-                    "epsilon"
-                ] = ()  # else the default would look like a target that was met
+                # Without this the default of epsilon would look like a target that was met.
+                self.values["epsilon"] = ()
                 self.origins["epsilon"] = f"not used: noise_multiplier is set ({origin})"
-            # An option for all methods removes what weaker layers said for single methods; an
-            # epsilon does so with their noise multipliers.
+            # An option for all methods removes what weaker layers said of it for single methods; an
+            # epsilon removes their noise multipliers.
             replaced = "noise_multiplier" if name == "epsilon" else name
             if replaced in _PER_METHOD:
                 for numbers in self.settings.values():

@@ -12,9 +12,8 @@ from pathlib import Path
 from fairaudit.errors import OutputError
 
 _PREFIX = "fairaudit-own-"
-# The address of a socket has 104 bytes on macOS and 108 on Linux; multiprocessing adds two names, C
-# a zero.
-# So the folder's path may have this many bytes.
+# Most bytes of the folder's path. Multiprocessing puts sockets into a folder below it. The path of
+# a socket has at most 104 bytes on macOS and 108 on Linux, with a zero byte at its end.
 _LONGEST = 104 - len("/pymp-abcdefgh/listener-abcdefgh") - 1
 _SHORT = Path("/tmp")
 

@@ -109,28 +109,31 @@ def _plan_sweep(given: Given) -> None:
     trainings, shared, total = 0, 0, 0.0
     for value, resolved in in_order(setting, audits):
         prepared = prepare(resolved, screen.listen)
-        made, dataset, config = prepared.plan, prepared.dataset, resolved.config
+        plan_of_value, dataset, config = prepared.plan, prepared.dataset, resolved.config
         cores = config.workers or available_cores()
-        seconds = estimated_seconds(made, cores, done)
-        reading = reading_seconds(made, cores, done)
-        splitting = twin_seconds(made, cores, done)
-        foreseen = list(forecasts(made, dataset, prepared.rules, changed=config.changed_answers))
+        seconds = estimated_seconds(plan_of_value, cores, done)
+        reading = reading_seconds(plan_of_value, cores, done)
+        splitting = twin_seconds(plan_of_value, cores, done)
+        foreseen = list(
+            forecasts(plan_of_value, dataset, prepared.rules, changed=config.changed_answers)
+        )
         record = plan_record(prepared, seconds=seconds, foreseen=foreseen)
         records.append({"value": value, "plan": record})
-        if not lines:  # once, for all values
+        if not lines:  # once: data and rules are the same at all values
             lines += [*header_lines(prepared, __version__), *rule_lines(prepared.rules)]
             lines += forecast_lines(foreseen)
         lines.append(f"{setting} {value:g}")
         lines += plan_lines(
-            made, seconds=seconds, cores=cores, reading=reading, splitting=splitting
+            plan_of_value, seconds=seconds, cores=cores, reading=reading, splitting=splitting
         )
-        lines += [out_line(config.out), *arm_lines(made)]
-        notices |= {notice.text: notice for notice in (*made.notices, *dataset.notices)}
-        known = made.trials * sum(job.id in done for job in made.jobs)  # of another value
-        trainings += made.trainings - known
-        shared += known
+        lines += [out_line(config.out), *arm_lines(plan_of_value)]
+        notices |= {notice.text: notice for notice in (*plan_of_value.notices, *dataset.notices)}
+        # Trainings that an earlier value has, too.
+        taken_over = plan_of_value.trials * sum(job.id in done for job in plan_of_value.jobs)
+        trainings += plan_of_value.trainings - taken_over
+        shared += taken_over
         total += seconds
-        done |= {job.id for job in made.every_job}
+        done |= {job.id for job in plan_of_value.every_job}
     if given.json:
         print_json(
             {

@@ -77,7 +77,7 @@ def run(given: Given) -> None:
     screen.lines(result_lines(report, screen.width), is_result=True)
     screen.lines(warning_lines(report, verbose=given.verbose))
     screen.lines([report_line(out, resolved.config.format)])
-    if earlier not in ("", report.reproduce):
+    if earlier not in ("", report.reproduce):  # there was a report, and of another audit
         screen.lines([put_aside_line(out, earlier)])
     note = trainings_text(*kept_trainings(out))
     command = shlex.join(["fairaudit", "clean", str(out)])
@@ -121,7 +121,8 @@ def _sweep(given: Given) -> None:
 
     def print_value(value: float, audit: Audit) -> None:
         """Say which value is audited now; of the first also what the data are."""
-        if value == min(each for each, _ in audits):
+        smallest = min(each for each, _ in audits)  # the first: `sweep` audits in rising order
+        if value == smallest:
             screen.lines(header_lines(audit, __version__))
             screen.lines(rule_lines(audit.rules))
         screen.lines([f"{setting} {value:g}"])
