@@ -51,7 +51,7 @@ class MarkedValue:
 
 @dataclass(frozen=True, slots=True)
 class MarksAsValues(Message):
-    """Texts as NA that are read as values like others."""
+    """Texts, such as NA, that are read as values like others."""
 
     code = "marks_as_values"
     level = "notice"
@@ -112,8 +112,8 @@ class Infinities(Message):
 class UnsupportedColumns(Message):
     """Columns that hold neither numbers nor text.
 
-    ``list_length``: From which length on lists are inputs, where some hold lists; ``are_bytes``:
-    whether some hold bytes.
+    ``list_length``: Where some of them hold lists, the length from which on lists are inputs; else
+    None. ``are_bytes``: whether some of them hold bytes.
     """
 
     code = "unsupported_columns"
@@ -160,9 +160,9 @@ class PixelsAsNumbers(Message):
 
 @dataclass(frozen=True, slots=True)
 class ColumnsDropped(Message):
-    """Columns that are left out for one reason; ``split``: the one that a split may be read from.
+    """Columns that are left out for one reason.
 
-    ``split`` is "" for none.
+    ``split``: that one of them which seems to say how rows are split; "" where none does.
     """
 
     code = "columns_dropped"
@@ -329,9 +329,13 @@ class _EqualRows(Message):
 
     @property
     def _share(self) -> str:
-        share = "100"
-        if self.repeated < self.rows:
-            share = f"{100 * self.repeated / self.rows:.2g}"
+        percent = 100 * self.repeated / self.rows
+        if self.repeated == self.rows:
+            share = "100"
+        elif percent < 99.5:
+            share = f"{percent:.2g}"
+        else:  # two digits would be 1e+02; and not all rows are 100 %
+            share = f"{min(percent, 99.9):.3g}"
         return f"{self.repeated:,} of {numbered(self.rows, 'row')} ({share} %)"
 
 

@@ -113,7 +113,7 @@ class GroupLabelUsed(Message):
 
 @dataclass(frozen=True, slots=True)
 class Students:
-    """Arms of PATE with as many teachers and queries."""
+    """Arms of PATE whose students learn from equally many teachers by equally many queries."""
 
     arms: tuple[str, ...]
     teachers: int
@@ -275,5 +275,5 @@ class OneModel(Message):
 
 
 def _readers(arms: Sequence[str]) -> str:
-    """The arms as the subject of a sentence with its verb: ``dpsgd and global read``."""
+    """The arms as the subject of a sentence with its verb: ``dpsgd, global read``."""
     return f"{arms_text(arms)} {'reads' if len(arms) == 1 else 'read'}"

@@ -38,7 +38,8 @@ def listed(names: Iterable[str]) -> str:
 
 def nearest(name: str, names: Sequence[str]) -> str:
     """The hint for a mistyped name: the nearest of ``names``, or all, made safe to show."""
-    return did_you_mean(quoted(name)[1:-1], [quoted(k)[1:-1] for k in names])
+    # [1:-1]: without the quotes, which the hint adds itself.
+    return did_you_mean(quoted(name)[1:-1], [quoted(known)[1:-1] for known in names])
 
 
 def arms_text(keys: Iterable[str]) -> str:

@@ -92,8 +92,9 @@ def _cells(
 
 
 def _group(table: GroupTable, row: TableRow) -> str:
-    """The grouping with the group, ``sex = F``; of a gap or all rows with its title."""
+    """The grouping with the group, ``sex = F``; of a gap or of all rows ``sex: all rows``."""
     if row.kind == "group":
+        # Without a grouping ``group_text`` adds none: it stands here for every group.
         return f"{plain(table.grouping)} = {group_text('', row.groups[0])}"
     return f"{plain(table.grouping)}: {row_title(row)}"
 

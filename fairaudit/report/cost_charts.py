@@ -141,6 +141,7 @@ def sweep_chart(report: Report) -> Chart | None:
     }
     for point, method, reference in points:
         cost = _largest_cost(compared[point.arm, reference])
+        # The gap and the cost, in the order of the panels in ``bars_of``.
         for bars, number in zip(bars_of.values(), (interval_of(point.gap), cost), strict=True):
             if number.value is not None:
                 row = f"epsilon {point.target_epsilon:g}"

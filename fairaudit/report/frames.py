@@ -104,7 +104,7 @@ class AuditReport(Report):
         return figure(self, name)
 
     def __repr__(self) -> str:
-        """What a terminal shows of its summary."""
+        """A line on data, arms and verdict, then the summary as text."""
         return shown(self)
 
     __str__ = __repr__

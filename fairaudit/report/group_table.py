@@ -93,7 +93,8 @@ class GroupTable:
     """One method's numbers by one grouping.
 
     Args:
-        arm, reference, grouping: Whose comparison it is; ``reference`` is "" for a model by itself.
+        arm, reference, grouping: Of the comparison that it shows; ``reference`` is "" for a model
+            by itself.
         columns: The same in every table of a report.
         rows: Groups in the report's order, gaps, all rows.
         comparisons: How many gaps the method's tests are about, in all groupings.
@@ -122,22 +123,27 @@ class GroupTable:
     def brief(self) -> "GroupTable":
         """The table with the worst three groups and the best one, where it has many groups.
 
-        Worst and best are by the first column; groups that cannot be judged are not among them.
+        Worst and best are by the first column, the best among the groups with a number there.
+        Groups that cannot be judged are left out.
         """
         if not self.is_long:
             return self
         judged = [row for row in self.groups if not row.is_thin]
-        judged.sort(key=lambda row: -_first_value(row))
+        judged.sort(key=lambda row: -_first_value(row))  # groups without a number come last
         kept = judged[:N_WORST]
-        if len(judged) > N_WORST:
-            kept.append(judged[-1])
+        n_known = sum(_first_value(row) > -math.inf for row in judged)
+        if n_known > N_WORST:
+            kept.append(judged[n_known - 1])
         others = len(self.groups) - len(kept)
         rows = (*kept, *(row for row in self.rows if row.kind != "group"))
         return replace(self, rows=rows, others=others)
 
     @property
     def worst(self) -> TableRow | None:
-        """The group that pays most by the first column, of those that can be judged."""
+        """The group that pays most by the first column, of those that can be judged.
+
+        None where none of them has a number there.
+        """
         judged = [row for row in self.groups if not row.is_thin and _first_value(row) > -math.inf]
         return max(judged, key=_first_value, default=None)
 
@@ -149,9 +155,9 @@ class GroupTable:
         return None
 
     def axis(self, place: int) -> tuple[float, float]:
-        """The least and the largest number that a column's axis must hold, zero among them.
+        """The ends that a column's axis needs, so that its marks lie within it: (low, high).
 
-        These are its numbers with their intervals, and the limits of rules.
+        The axis holds zero, the column's numbers with their intervals, and the limits of rules.
 
         Args:
             place: Index of the column.

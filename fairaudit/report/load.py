@@ -47,9 +47,8 @@ def report_bytes(path: Path) -> bytes:
         path = report_file(path)
         if path != STDIN:
             return read_file(path, LARGEST_REPORT)
-        content = sys.stdin.buffer.read(
-            LARGEST_REPORT + 1
-        )  # a byte more shows that it is too large
+        # One byte more than allowed, to see that there is more.
+        content = sys.stdin.buffer.read(LARGEST_REPORT + 1)
     except FileNotFoundError:
         raise DataError(
             f"there is no report {str(path)!r}", _hint(path.parent, path.name)

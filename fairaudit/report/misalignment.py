@@ -69,5 +69,8 @@ class StepReadings(Part):
 
     @property
     def undefined(self) -> int:
-        """At how many (seed, checkpoint) pairs some group's angle is left out, of all groups."""
+        """How many angles are left out, in all groups at all pairs of a seed and a checkpoint.
+
+        Those of all training rows, the group "", are among them.
+        """
         return sum(group.undefined for group in self.groups)

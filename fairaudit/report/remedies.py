@@ -232,8 +232,9 @@ def _knob_against_undertraining(report: Report, arm: ArmFacts) -> Knob | None:
         return "penalty down"
     if "teachers" in arm.settings:
         return "teachers down"
-    step = arm.settings.get("learning_rate", 0.0)
-    rule = LEARNING_RATE.default.value(_public_sizes(report)) if LEARNING_RATE.default else step
+    step = rule = arm.settings.get("learning_rate", 0.0)
+    if LEARNING_RATE.default is not None:
+        rule = LEARNING_RATE.default.value(_public_sizes(report))  # of a training without noise
     is_by_user = not arm.step_by_rule and report.settings_tried is None  # by no rule, no search
     losses = training_losses(report, arm.key)
     if is_by_user and not rule / BEYOND <= step <= rule * BEYOND:

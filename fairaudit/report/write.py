@@ -74,10 +74,11 @@ def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
         raise output_error(out, error) from error
     artifacts = []
     shown = report
-    if JSON in formats:  # beside a report.json all files show its rounded numbers
+    if JSON in formats:  # then all files show the numbers as report.json has them, rounded
         shown = Report.model_validate(report.model_dump(mode="json"))
     for file, content in sorted(_files(shown, formats)):
         folder = (out / file).parent
+        # Through a link pictures would be written outside the output directory.
         if folder.name == FIGURES and folder.is_symlink():
             raise OutputError(f"{folder} is a link", hint="remove it, or choose another --out")
         try:

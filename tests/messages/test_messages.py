@@ -11,6 +11,7 @@ from places import ROOT
 from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.cli import app
 from fairaudit.messages.base import Message
+from fairaudit.messages.data import DuplicateRows
 from fairaudit.metrics.registry import PARTS
 from fairaudit.report.messages.base import SERIES, FindingMessage, Subject
 from fairaudit.report.messages.catalog import every_message, messages
@@ -192,3 +193,19 @@ def test_a_lacking_or_wrong_number_is_an_error_of_types(tmp_path):
         "[attr-defined]",
         "[call-arg]",
     ]
+
+
+@pytest.mark.parametrize(
+    ("repeated", "rows", "share"),
+    [
+        (3, 1_000, "0.3"),
+        (994, 1_000, "99"),
+        (996, 1_000, "99.6"),
+        (999, 1_000, "99.9"),
+        (99_999, 100_000, "99.9"),
+        (5, 5, "100"),
+    ],
+)
+def test_a_share_of_equal_rows_is_a_plain_number_and_100_only_of_all(repeated, rows, share):
+    message = DuplicateRows(repeated=repeated, rows=rows, are_predicted=False)
+    assert f"({share} %)" in message.text

@@ -13,9 +13,11 @@ from fairaudit.cli.lines import result_lines
 from fairaudit.gate.check import check, with_verdict
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.report.group_rows import group_tables
+from fairaudit.report.group_table import TableCell
 from fairaudit.report.render.html import to_html
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.render.terminal import cell_len
+from fairaudit.results.estimates import NOTHING
 
 
 def table_of(report, method=None, grouping=None):
@@ -139,6 +141,18 @@ def test_of_many_groups_the_worst_three_and_the_best_are_shown_and_the_others_co
     assert all(name in shown for name in expected)
     eight, _ = many(8)
     assert table_of(eight).brief is table_of(eight) or table_of(eight).brief == table_of(eight)
+
+
+def test_the_best_of_many_groups_is_one_with_a_number():
+    whole = table_of(many()[0])
+    *worst, best = whole.brief.groups
+    lacking = replace(best, cells=(TableCell(NOTHING), *best.cells[1:]))
+    rows = tuple(lacking if row == best else row for row in whole.rows)
+    brief = replace(whole, rows=rows).brief
+    assert list(brief.groups[:3]) == worst
+    judged = [row for row in whole.groups if not row.note and row != best]
+    (second,) = brief.groups[3:]
+    assert cost(whole, second).number.value == min(cost(whole, row).number.value for row in judged)
 
 
 def test_a_group_of_too_few_rows_is_grey_with_its_reason_and_stretches_no_axis():

@@ -31,8 +31,8 @@ _SCALES = {
     "degrees": (DEGREES, " degrees"),
 }
 
-# Findings of a series stand in one sentence: how the second is joined to the first, and the others
-# to the second; None: the first stands for all.
+# Findings of a series stand in one sentence. Series -> what stands between its first finding and
+# its second; further ones follow after "; ". None: the first finding stands for all.
 SERIES: Mapping[str, str | None] = {
     "detected": ". Also detected: ",
     "over all rows": ". Also over all rows: ",

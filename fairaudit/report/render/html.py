@@ -67,6 +67,7 @@ def page(whole: doc.Document) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    # A source is the text, its path and a check for changes; only the text is needed.
     page_style, *_ = loader.get_source(environment, "report.css")
     page_script, *_ = loader.get_source(environment, "report.js")
     style, script = _unescaped(page_style + groups_style()), _unescaped(page_script)
@@ -75,11 +76,13 @@ def page(whole: doc.Document) -> str:
     for section in whole.sections:
         title = visible(section.title)
         sections.append({"id": section.id, "title": title, "body": writer.blocks(section.blocks)})
-    return environment.get_template("report.html.j2").render(
+    return environment.get_template(
+        "report.html.j2"
+    ).render(
         title=visible(whole.title),
         about=[writer.inline(words) for words in whole.about],
         foot=writer.inline(whole.foot),
-        first=sections[:1],
+        first=sections[:1],  # it stands above the table of contents
         sections=sections[1:],
         style=style,
         script=script,
@@ -174,6 +177,7 @@ def _figure(chart: Chart) -> Markup:
     """
     legend = Markup("")
     if len(chart.series) > 1:
+        # There are as many marks as a chart may have series.
         for number, (name, mark) in enumerate(zip(chart.series, MARKS, strict=False)):
             item = Markup('<span><span style="color:var(--s{})">{}</span> {}</span>\n')
             legend += item.format(number, mark, visible(name))
@@ -194,14 +198,16 @@ def _number_class(is_number: bool) -> Markup:
     return Markup(' class="number"' if is_number else "")
 
 
-# What a drawing repeats at each mark: the page's style has the font, and its label the words.
+# Attributes that a drawing repeats at each mark and that a page does not need: its style sheet has
+# the font, and the label of the figure's panel has the words for screen readers.
 _REPEATED = re.compile(r' (?:role|aria-[a-z]+|pointer-events|font-family)="[^"]*"')
 
 
 def _drawing(chart: Chart, panel: Panel | Trend) -> Markup:
-    """A panel drawn, in colours that the page's style sheet sets for light and dark.
+    """A panel as inline SVG, in colours that the page's style sheet sets for light and dark.
 
-    The library escapes the names that it writes.
+    Screen readers skip it, for the element around it has its words. The library that draws it
+    escapes the names that it writes.
     """
     import vl_convert  # it takes a second to import, and a page without charts needs none
 

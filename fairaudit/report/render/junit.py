@@ -64,7 +64,7 @@ def _case(suite: Element, gate: GateRecord, element_of: Mapping[str, str]) -> st
         problem = SubElement(
             case, element, message=plain(f"{gate.outcome}: {gate.words}", _LONGEST)
         )
-        if element != "skipped":
+        if element != "skipped":  # a type is that of a failure or an error
             problem.set("type", gate.outcome)
         lines = []
         if gate.reason:

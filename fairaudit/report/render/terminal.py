@@ -55,9 +55,9 @@ def lines_of(blocks: Sequence[doc.Block], width: int = WIDTH) -> Iterator[str]:
 
 
 def table_lines(table: doc.Table, width: int = WIDTH) -> Iterator[str]:
-    """A table: as many columns beside each other as there is room, the others below.
+    """The lines of a table, none wider than ``width`` where that can be.
 
-    The columns below stand behind the first column once more.
+    Columns that have no room beside the others stand below these, behind the first column again.
     """
     rows = [[cell_text(column.title) for column in table.columns]]
     rows += [list(map(cell_text, row)) for row in table.rows]
@@ -113,7 +113,8 @@ def _words(table: GroupTable, row: int, place: int) -> list[str]:
 def _row_titles(table: GroupTable, below: Mapping[int, int]) -> list[str]:
     """The beginnings of all lines: heads, then each row's title and test rows, all of one width.
 
-    ``below``: Index of a row -> how many lines of words stand below it, which begin empty.
+    ``below``: Index of a row -> how many lines of words stand below its numbers; beside these
+    words the beginning is blank.
     """
     titles, counts = ["", plain(table.grouping, _NAME)], ["", "test rows"]
     for number, row in enumerate(table.rows):

@@ -11,7 +11,8 @@ from fairaudit.report.safe_names import plain
 def section(report: Report) -> Section | None:
     """The section of readings of single methods; None where no method has any.
 
-    Those that say why groups pay under a method without clipping stand beside misalignment.
+    Readings that say why groups pay under a method without clipping are left out: they stand in the
+    section on misalignment.
     """
     in_misalignment = {
         (entry.arm, name) for entry in report.diagnostics.steps for name in entry.method_readings

@@ -89,9 +89,10 @@ class Diagnostics(Part):
 
 
 class SweepPoint(Part):
-    """One arm of a sweep.
+    """One arm of a sweep: its target epsilon, the epsilon reached, costs in accuracy, their gap.
 
-    Its target, the epsilon it reached, each group's cost in accuracy, and its gap.
+    ``cost``: Name of a group -> its cost. ``gap``: The main gap in that cost
+    (:func:`fairaudit.report.measures.main_gap`); None without one.
     """
 
     arm: str
