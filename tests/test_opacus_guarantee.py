@@ -5,6 +5,8 @@ End to end by the public interface, in every mode.
 
 import doctest
 import importlib
+import math
+from statistics import NormalDist
 
 import pytest
 import torch
@@ -26,7 +28,8 @@ from torch.utils.data import (
 import fairaudit.opacus
 from fairaudit.errors import ConfigError, FairauditError
 from fairaudit.methods.spec import Guarantee
-from fairaudit.opacus import make_private
+from fairaudit.opacus import Accountant, make_private
+from fairaudit.privacy.events import NoisyRelease, SampledGaussian
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Full backward hook is firing"),
@@ -365,6 +368,20 @@ def test_a_statement_says_what_is_covered_and_what_is_not():
     accountant.rest_on("the criterion focal")
     assert accountant.statement().count("the criterion focal") == 1
     assert accountant.guarantee == CONDITIONAL
+
+
+def test_a_statement_never_understates_epsilon():
+    event = SampledGaussian(1, 1, (NoisyRelease("gradient", 3.0),))  # epsilon 1.2711
+    accountant = Accountant(event, 1e-5, None, Guarantee.ESTABLISHED, steps=1)
+    said = accountant.statement().split()[1]
+    assert said == "1.28"
+    # Delta of a Gaussian release by Balle and Wang's formula: at 1.27 it is above the target.
+    mu, cdf = 1 / 3, NormalDist().cdf
+    delta = {}
+    for epsilon in (1.27, float(said)):
+        spared = math.exp(epsilon) * cdf(-mu / 2 - epsilon / mu)
+        delta[epsilon] = cdf(mu / 2 - epsilon / mu) - spared
+    assert delta[1.28] < 1e-5 < delta[1.27]
 
 
 def test_a_condition_goes_with_what_a_guarantee_was_before():

@@ -122,7 +122,8 @@ class Isolated:
             TrainingError: The module fails, its output is not one row for a record, or it writes to
                 parameters, buffers or attributes.
         """
-        # Handed in as views of one row, which shows afterwards whether a parameter was written to.
+        # The module is handed views of one row, ``flat``. If that differs from its copy ``theta``
+        # after the pass, the module wrote to a parameter.
         flat = torch.cat([value.flatten() for value in values.values()])
         theta = flat.detach().clone()
         self._draws_at(theta, x)  # the first time, a pass that refuses what vmap cannot run

@@ -60,8 +60,8 @@ class Accountant:
             'It rests on the criterion focal'
         """
         text = (
-            f"Epsilon {self.epsilon():.2f} at delta {self.target_delta:g} after {self.steps:,} "
-            f"steps, for adding or removing one record: {self.guarantee}."
+            f"Epsilon {shown_up(self.epsilon())} at delta {self.target_delta:g} after "
+            f"{self.steps:,} steps, for adding or removing one record: {self.guarantee}."
         )
         if self.conditions:
             text += f" It rests on {', '.join(self.conditions)}."
