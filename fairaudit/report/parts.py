@@ -119,9 +119,12 @@ class SplitCost:
 
 
 def part_names(comparison: Comparison) -> list[str]:
-    """Names of the parts that the costs of a comparison were split into; [] where no twin ran."""
-    estimates = comparison.overall.estimates
-    return [part for part in PARTS if f"privacy_cost.{part}" in estimates]
+    """Names of the parts that the costs of a comparison were split into.
+
+    [] where no twin ran, and where a twin lacks a seed: then no part has a value over all rows.
+    """
+    overall = comparison.overall
+    return [part for part in PARTS if overall.value(f"privacy_cost.{part}") is not None]
 
 
 def split_cost(comparison: Comparison, group: GroupMeasure, metric: str) -> SplitCost | None:
@@ -195,7 +198,7 @@ def names_of_parts(report: Report) -> PartNames | None:
                     parts += split.parts
     if not parts:
         return None
-    has_step = any(part.name == STEP and part.number.value is not None for part in parts)
+    has_step = any(part.name == STEP for part in parts)
     others: dict[str, None] = {}  # in the order in which they are met
     for part in parts:
         if part.name not in (STEP, NOISE):
