@@ -9,6 +9,7 @@ from reports import report_of
 
 from fairaudit.analysis.build_facts import data_facts
 from fairaudit.data.dataset import Grouping
+from fairaudit.report.sections.audited import _use_lines
 from fairaudit.report.sections.notes import not_looked_at
 
 ROWS = 60
@@ -76,3 +77,38 @@ def test_classes_people_and_small_groups():
     assert "several rows" in said("sex")
     assert "not judged: M." in said("sex", small="few rows")
     assert "not judged" not in said("sex")
+
+
+def test_small_groups_of_every_grouping_are_named_with_their_column():
+    def small(grouping, *names):
+        made = comparison()
+        groups = [replace(one, gated=False, reason="few rows") for one in made.by_group]
+        named = [replace(one, group=name) for one, name in zip(groups, names, strict=True)]
+        return replace(made, grouping=grouping, by_group=tuple(named))
+
+    first, second = small("sex", "X@1", "Y"), small("race", "X@2", "X@1")
+    report = replace(report_of(first, second, second), data=facts("sex", "country"))
+    text = " ".join(str(block) for block in not_looked_at(report).blocks)
+    assert "not judged: sex: X@1, Y; race: X@2, X@1." in text
+
+
+def test_columns_and_groups_with_a_sign_of_arms_keep_their_names_and_order():
+    names = ["age", "user@home", "user@work", "age@2"]
+    report = report_of(comparison())
+    data = report.data.model_copy(update={"could_be_groups": tuple(names)})
+    numbers = data.model_copy(
+        update={"could_be_groups": (), "features": tuple(names), "categorical": ()}
+    )
+    for held in (data, numbers):
+        section = not_looked_at(report.model_copy(update={"data": held}))
+        assert "age, user@home, user@work, age@2" in " ".join(map(str, section.blocks))
+
+
+def test_group_columns_among_the_inputs_keep_their_names_and_order():
+    names = ["age", "user@home", "user@work", "age@2"]
+    report = report_of(comparison())
+    (grouping,) = report.data.groupings
+    groupings = tuple(grouping.model_copy(update={"name": name}) for name in names)
+    data = report.data.model_copy(update={"groupings": groupings, "features": tuple(names)})
+    lines = list(_use_lines(data))
+    assert any("of age, user@home, user@work, age@2, too" in line for line in lines)

@@ -203,7 +203,7 @@ def _use_lines(data: DataFacts) -> Iterator[str]:
     inputs = f"Model inputs: {count(data.inputs)}"
     columns = [one.name for one in data.groupings if one.name in data.features]
     if columns:  # group columns that the model is given
-        inputs += f", of {arms_text([plain(name) for name in columns])}, too"
+        inputs += f", of {', '.join(plain(name) for name in columns)}, too"
     elif data.features:
         inputs += ", none of a group column"
     if merged := sum(data.merged_levels.values()):

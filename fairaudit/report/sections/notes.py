@@ -5,13 +5,13 @@ from contextlib import suppress
 
 from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.errors import ConfigError
-from fairaudit.messages.names import arms_text
 from fairaudit.methods.catalog import find
 from fairaudit.report.document import Listing, Section, Strong, Text, Words, bullets
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
 from fairaudit.report.types.facts import DataFacts
 from fairaudit.report.words import TERMS
+from fairaudit.results.estimates import Comparison
 
 _MOST_NAMES, _MOST_NUMBERS = 12, 6  # columns of few values, and of numbers, that are named
 
@@ -52,15 +52,15 @@ def not_looked_at(report: Report) -> Section | None:
     data = report.data
     items: list[str] = []
     if data.could_be_groups:
-        names = arms_text([plain(name) for name in data.could_be_groups[:_MOST_NAMES]])
+        names = ", ".join(plain(name) for name in data.could_be_groups[:_MOST_NAMES])
         if len(data.could_be_groups) > _MOST_NAMES:
             names += f" and {len(data.could_be_groups) - _MOST_NAMES} more"
         items.append(f"Groups by columns of few values: {names} (--group COLUMN).")
     numbers = _ungrouped_numbers(data)
     if numbers:
-        names = arms_text(numbers[:_MOST_NUMBERS])
+        names = ", ".join(numbers[:_MOST_NUMBERS])
         if len(numbers) > _MOST_NUMBERS:
-            names = f"{', '.join(numbers[:_MOST_NUMBERS])} and {len(numbers) - _MOST_NUMBERS} more"
+            names += f" and {len(numbers) - _MOST_NUMBERS} more"
         items.append(
             f"Groups by numbers, as by age: {names} (--group COLUMN --bin COLUMN=18,30,60)."
         )
@@ -69,16 +69,30 @@ def not_looked_at(report: Report) -> Section | None:
         items.append(f"People by {names} together, as the women of one race (--intersect).")
     if len(data.label.classes) > 2 and not _is_set(report, "group_by_label"):
         items.append("The classes as groups (--group-by-label).")
-    small = []
-    for comparison in report.comparisons[:1]:  # any: group sizes are alike in all of them
-        small = [plain(group.group) for group in comparison.by_group if comparison.note_on(group)]
-    if small:
-        items.append(f"Groups of too few rows, which are shown and not judged: {arms_text(small)}.")
+    if small := _small_groups(report):
+        items.append(f"Groups of too few rows, which are shown and not judged: {small}.")
     items.append(
         "People with several rows: every row counts as one person, in epsilon, in the split into "
         "training and test rows, and in the intervals."
     )
     return Section("not-looked-at", "What was not looked at", bullets(items))
+
+
+def _small_groups(report: Report) -> str:
+    """The groups that are too small to be judged, of every grouping; "" where there are none.
+
+    Of several groupings each is named before its groups: ``sex: X; race: A, B``.
+    """
+    first: dict[str, Comparison] = {}  # by grouping: group sizes are alike in all comparisons
+    for comparison in report.comparisons:
+        first.setdefault(comparison.grouping, comparison)
+    of_groupings = []
+    for grouping, comparison in first.items():
+        small = [plain(group.group) for group in comparison.by_group if comparison.note_on(group)]
+        if small:
+            before = f"{plain(grouping)}: " if len(first) > 1 else ""
+            of_groupings.append(before + ", ".join(small))
+    return "; ".join(of_groupings)
 
 
 def _ungrouped_numbers(data: DataFacts) -> list[str]:
