@@ -137,9 +137,11 @@ def costs_between(
     for metric in outcome.cost_metrics:
         change = _influences_of_change(metric, later, earlier, records, subtracted)
         counts = records.count(change.support)
-        # auc alone rests on others. It needs a scored class, so `or 0` is for mypy.
+        # Others are about the metric's own class where it is about one, else about the scored
+        # class, which auc has: `or 0` is for mypy.
+        target = metric.target if metric.target >= 0 else outcome.scored or 0
         for name in metric.spec.rests_on:
-            of_class = ClassMetric(name, METRICS[name], outcome.scored or 0)
+            of_class = ClassMetric(name, METRICS[name], target)
             support = _influences_of_change(of_class, later, earlier, records).support
             counts = np.minimum(counts, records.count(support))
         # Made under the name of a change of the metric, for which `metric_table` has the floor and
