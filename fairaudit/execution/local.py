@@ -79,10 +79,12 @@ def warm_up(preload: Sequence[str] = PRELOAD) -> None:
     with _STARTING, environment(_AT_START):
         # first: starting it unblocks SIGINT, which the next line blocks
         resource_tracker.ensure_running()
-        # Its socket is put into a folder that is removed even if this process is killed;
-        # multiprocessing's own folder would stay.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # not even in imports
+        # The server inherits the mask: it ignores Ctrl-C itself only after its preloads are
+        # imported.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
+            # The server's socket is put into this process's own folder, which is removed when the
+            # process ends, and stays only if it is killed.
             with _no_main_module(), temporary_files_in(scratch()):
                 forkserver.ensure_running()
         finally:
