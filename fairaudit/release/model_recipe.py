@@ -169,19 +169,19 @@ class TableInputs:
         for column in columns:
             levels = column.levels if isinstance(column, CategoryColumn) else ()
             fields.append(records.Field(column.name, column.kind, levels=levels))
-        # Records are laid out as those that were trained on, so that one recipe reads both.
+        # The layout follows from the columns alone, so it is that of the training's records.
         self._layout = Layout.of(fields)
         self._recipe = Recipe(self._layout, columns)
 
     def of(self, stored: StoredColumns) -> Float32:
         """The inputs of some rows, [n, d]; columns that the recipe lacks are not read."""
-        values = [self._read(column, stored) for column in self._columns]
+        values = [self._read(column, stored) for column in self._columns]  # in column order
         n_rows = stored.table.num_rows
-        # The bytes of records as training has them, so that the same recipe encodes them.
+        # Records in the layout that training uses, since the recipe decodes nothing else.
         rows = np.zeros((n_rows, self._layout.width), np.uint8)
         for block in (self._layout.numbers, self._layout.codes):
-            for place, number in enumerate(block.fields):
-                block.of(rows)[:, place] = values[number]
+            for place, index in enumerate(block.column_indices):
+                block.view(rows)[:, place] = values[index]  # through the view into ``rows``
         out = np.zeros((n_rows, self._recipe.width), np.float32)
         self._recipe.decode(rows, out)
         return out

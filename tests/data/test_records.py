@@ -68,9 +68,9 @@ def test_rows_are_made_in_the_order_asked_for_and_as_often():
 def test_records_hold_every_value_as_it_was_read():
     records = recorded(TABLE)
     numbers = records.layout.numbers
-    for place, number in enumerate(numbers.fields):
-        wanted = COLUMNS[TABLE.column_names[number]].to_numpy(zero_copy_only=False)
-        values = numbers.of(records.table)[:, place]
+    for place, index in enumerate(numbers.column_indices):
+        wanted = COLUMNS[TABLE.column_names[index]].to_numpy(zero_copy_only=False)
+        values = numbers.view(records.table)[:, place]
         assert np.array_equal(values, wanted.astype(float), equal_nan=True)  # times in seconds
 
 

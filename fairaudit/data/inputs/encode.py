@@ -104,7 +104,7 @@ class _Numbers:
         """Write the inputs of the numbers of records ``[n, width]`` into ``out`` ``[n, d]``."""
         # A copy [k, n], changed in place below: numpy is faster over long rows, and there are more
         # records than numbers.
-        x = np.array(self.block.of(rows).T, np.float64, order="C")
+        x = np.array(self.block.view(rows).T, np.float64, order="C")
         missing = np.isnan(x)
         x -= self.centre
         x /= self.spread
@@ -159,7 +159,7 @@ class _Codes:
 
         ``out`` is C-contiguous, as it is written through a flat view.
         """
-        places = self.block.of(rows)[:, self.used].astype(np.intp) + self.offsets
+        places = self.block.view(rows)[:, self.used].astype(np.intp) + self.offsets
         flat = self.inputs.take(places)
         # Index in the flat view: that of the input, plus d for every record before.
         flat += (np.arange(len(rows)) * out.shape[1])[:, None]
@@ -185,10 +185,10 @@ class Recipe:
         self.width = starts[-1]
         # Both lists of columns and the blocks' fields are in column order, so they fit together.
         self._numbers = _Numbers.of(
-            layout.numbers, numbers, [starts[index] for index in layout.numbers.fields]
+            layout.numbers, numbers, [starts[index] for index in layout.numbers.column_indices]
         )
         self._codes = _Codes.of(
-            layout.codes, categories, [starts[index] for index in layout.codes.fields]
+            layout.codes, categories, [starts[index] for index in layout.codes.column_indices]
         )
 
     def decode(self, rows: UInt8, out: Float32) -> None:

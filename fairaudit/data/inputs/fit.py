@@ -40,14 +40,14 @@ def fit(records: Records, rows: Int64, merge_rare: float) -> list[Column]:
     block = records.layout.codes
     # Of each category whose levels come from training rows: how often each code occurs there.
     counts = {}  # index of the field -> [levels + 2], the last two of unlisted and missing values
-    for index in block.fields:
+    for index in block.column_indices:
         if fields[index].declared is None and not from_all_rows:
             counts[index] = np.zeros(len(fields[index].levels) + 2, np.int64)
     # Without such a category the rows need not be read.
     chunks = records.chunks(rows) if counts else ()
     for _, chunk in chunks:
-        codes = block.of(chunk)
-        for place, index in enumerate(block.fields):
+        codes = block.view(chunk)
+        for place, index in enumerate(block.column_indices):
             if index in counts:
                 counts[index] += np.bincount(codes[:, place], minlength=len(counts[index]))
     for index, field in enumerate(fields):  # numbers that are not declared have theirs already
@@ -89,12 +89,12 @@ def _training_values(records: Records, rows: Int64) -> Iterator[tuple[int, Float
     """
     block = records.layout.numbers
     at_once = max(1, FIT_BYTES // (8 * max(1, len(rows))))  # columns; a float64 has 8 bytes
-    for first in range(0, len(block.fields), at_once):
+    for first in range(0, len(block.column_indices), at_once):
         places = slice(first, first + at_once)
-        indices = block.fields[places]
+        indices = block.column_indices[places]
         values = np.empty((len(indices), len(rows)))
         for piece, chunk in records.chunks(rows):
-            values[:, piece] = block.of(chunk)[:, places].T
+            values[:, piece] = block.view(chunk)[:, places].T
         for index, of_field in zip(indices, values, strict=True):
             if records.layout.fields[index].declared is None:
                 yield index, of_field

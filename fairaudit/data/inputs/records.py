@@ -49,25 +49,28 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Fields of one type, next to each other in the record.
+    """The columns of one type, whose values stand next to each other in a record.
 
     Args:
-        fields: Their indices in the column order, ascending.
+        column_indices: Places of its columns in the column order, ascending.
         type: numpy's name of the type.
         start: First byte in the record.
     """
 
-    fields: tuple[int, ...]
+    column_indices: tuple[int, ...]
     type: str
     start: int
 
     @property
     def stop(self) -> int:
         """One past the last byte in the record."""
-        return self.start + np.dtype(self.type).itemsize * len(self.fields)
+        return self.start + np.dtype(self.type).itemsize * len(self.column_indices)
 
-    def of(self, rows: UInt8) -> NDArray[np.generic]:
-        """A view of the block's values in records ``[n, width]``: ``[n, len(fields)]``."""
+    def view(self, rows: UInt8) -> NDArray[np.generic]:
+        """The block's values in records ``[n, width]``: ``[n, columns of the block]``.
+
+        It is a view, so what is written into it is written into the records.
+        """
         return rows[:, self.start : self.stop].view(self.type)
 
 
@@ -178,9 +181,8 @@ class RecordWriter:
         for start in range(0, self._features.num_rows, CHUNK_ROWS):
             part = self._features.slice(start, CHUNK_ROWS)
             rows = np.zeros((part.num_rows, self.layout.width), np.uint8)
-            # `of` gives views, through which the values of a column are written into the records.
-            for place, index in enumerate(numbers.fields):
-                numbers.of(rows)[:, place] = numeric_values(part.column(index))
-            for place, index in enumerate(codes.fields):
-                codes.of(rows)[:, place] = self._codes[index][start : start + CHUNK_ROWS]
+            for place, index in enumerate(numbers.column_indices):
+                numbers.view(rows)[:, place] = numeric_values(part.column(index))
+            for place, index in enumerate(codes.column_indices):
+                codes.view(rows)[:, place] = self._codes[index][start : start + CHUNK_ROWS]
             yield rows
