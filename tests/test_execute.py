@@ -88,9 +88,9 @@ def test_jobs_that_read_a_failed_job_fail_with_it(toys, tmp_path):
 
 
 def test_a_job_without_memory_fails_as_training(toys, tmp_path):
-    arms = ("no-memory", "no-memory-in-torch", "plain")
+    arms = ("no-memory", "no-memory-in-torch", "no-memory-on-gpu", "plain")
     results = toys.run_plan(toys.make_plan(tmp_path, arms=arms, seeds=1))
-    assert [failure.arm for failure in results.failures.values()] == list(arms[:2])
+    assert [failure.arm for failure in results.failures.values()] == list(arms[:3])
     assert {failure.message[:13] for failure in results.failures.values()} == {"out of memory"}
     assert len(results.by_job) == 1
     (tmp_path / "hurry").touch()  # there is more memory now

@@ -32,6 +32,12 @@ def test_a_sweep_has_an_arm_per_epsilon_and_its_controls_read_their_own():
     assert sigma[0] > sigma[1]
 
 
+def test_an_epsilon_that_is_given_twice_has_one_arm():
+    found = plan(noise_multiplier=None, epsilon=(1.0, 4.5, 1.0), method=("dpsgd",))
+    assert keys(found) == ["sgd", "dpsgd@1", "dpsgd@4.5"]
+    assert len({job.id for job in found.jobs}) == len(found.jobs)
+
+
 def test_a_variant_is_an_arm_beside_the_default_without_an_epsilon():
     found = plan(method=("dpsgd", "global-adapt"), variant=("as-published",))
     assert keys(found) == [

@@ -316,8 +316,7 @@ def _families(plan: Plan) -> dict[str, list[Arm]]:
     if not by_method:
         raise ConfigError("no method that could be chosen", hint="for example --method dpsgd")
     for name, arms in by_method.items():
-        different = {arm.key: arm for arm in arms}  # an epsilon may be asked for twice
-        by_method[name] = sorted(different.values(), key=_target, reverse=True)
+        by_method[name] = sorted(arms, key=_target, reverse=True)
     return by_method
 
 

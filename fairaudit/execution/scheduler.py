@@ -257,10 +257,20 @@ def _train_timed(
     try:
         result = run(plan, training.job, training.source, inputs)
     except (MemoryError, RuntimeError) as error:
-        # PyTorch raises a plain RuntimeError where a CPU's memory does not suffice.
-        if isinstance(error, RuntimeError) and "not enough memory" not in str(error):
+        if not is_out_of_memory(error):
             raise
         raise TrainingError(
             "out of memory", hint="try fewer --workers or a smaller --batch-size"
         ) from error
     return WorkerAnswer(result, time.perf_counter() - start)
+
+
+def is_out_of_memory(error: MemoryError | RuntimeError) -> bool:
+    """Whether a training failed for want of memory, of the machine or of a GPU.
+
+    PyTorch raises a RuntimeError, which its text alone tells from others: "not enough memory" of a
+    CPU, "CUDA out of memory" of a GPU. Its class for the latter would need torch to be imported.
+    """
+    if isinstance(error, MemoryError):
+        return True
+    return any(words in str(error) for words in ("not enough memory", "out of memory"))

@@ -168,8 +168,8 @@ def _record(rule: GateRule, report: Report, candidates: Targets) -> GateRecord:
 
     Args:
         rule: The rule.
-        report: For the rule's words: only a trained report has private methods.
-        candidates: The numbers, and the groups that are left out.
+        report: Decides the rule's words: where nothing was trained no method is private.
+        candidates: The numbers, and the groups and arms that are left out.
     """
     # Only the numbers of one arm share an interval's 5 %: auditing another method beside this one
     # must not change its outcome. An exact number (an epsilon) has no interval to share.
@@ -179,6 +179,9 @@ def _record(rule: GateRule, report: Report, candidates: Targets) -> GateRecord:
     targets = [judge(rule, target, n_joint=uncertain[target.arm]) for target in candidates.judged]
     outcome = worst(target.outcome for target in targets)
     reasons = dict.fromkeys(t.reason for t in targets if t.outcome == outcome and t.reason)
+    # By metric and kind a page finds the numbers of this report that the rule judged. A rule about
+    # a change judged none of them, so both are "" (``GateRecord``).
+    metric, kind = rule.metric.key, rule.metric.kind
 
     def sort_key(target: GateTarget) -> tuple[int, float]:
         """Sorts the worst outcome first, within it the number furthest beyond the limit.
@@ -199,8 +202,8 @@ def _record(rule: GateRule, report: Report, candidates: Targets) -> GateRecord:
         left_out=candidates.left_out,
         unit=rule.metric.unit,
         limit=rule.number,
-        metric="" if rule.is_change else rule.metric.key,
-        kind="" if rule.is_change else rule.metric.kind,
+        metric="" if rule.is_change else metric,
+        kind="" if rule.is_change else kind,
         promise=rule.promise,
     )
 
@@ -213,14 +216,14 @@ def _changes(
     One that the baseline lacks gets a reason, which makes it inconclusive.
 
     Args:
-        rule: What the targets are of.
-        now, before: The report and the baseline, each with its targets.
+        rule: The rule, about a change.
+        now, before: The report and the baseline, each with the rule's targets in it.
     """
     (report, current), (baseline, earlier) = now, before
     readings = {_place(rule, target): target.reading for target in earlier.judged}
     changed = []
     for target in current.judged:
-        keys = filter(None, (target.arm, target.reference))
+        keys = filter(None, (target.arm, target.reference))  # a reference of "" is none
         same = report.shares_trainings(baseline, *keys, study=rule.metric.study)
         earlier_reading = readings.get(_place(rule, target))
         reading = change(target.reading, earlier_reading, same_trainings=same)

@@ -24,9 +24,9 @@ from fairaudit.results.estimates import (
     Part,
 )
 
-# Options that are not listed as changed: the path of the data, for a digest of their content says
-# whether they are the same, and what is only asked of a finished report, as its rules and formats.
-_ASIDE = {"data", *marked(AuditConfig, JUDGED)}
+# Options that are not listed as changed. One is the path of the data: the digest of their content
+# says whether they are the same. The others are read of a finished report alone, as its rules.
+_NOT_LISTED = {"data", *marked(AuditConfig, JUDGED)}
 
 
 class Change(Part):
@@ -117,7 +117,7 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
             f"the reports share no method ({', '.join(keys_before)}; {', '.join(keys_after)})"
         )
     options = []
-    for name in sorted(set(before.config) & set(after.config) - _ASIDE):
+    for name in sorted(set(before.config) & set(after.config) - _NOT_LISTED):
         was, now = before.config[name].value, after.config[name].value
         if was != now:
             options.append(OptionChange(name=name, before=was, after=now))
@@ -125,11 +125,12 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
         EpsilonChange(arm=key, before=_epsilon(before, key), after=_epsilon(after, key))
         for key in shared
     ]
-    trained = before.every_comparison, after.every_comparison
-    changes = list(_changes(*trained, partial(after.shares_trainings, before)))
-    for name in before.studies.keys() & after.studies.keys():
-        studied = before.studies[name].comparisons, after.studies[name].comparisons
-        changes += _changes(*studied, partial(after.shares_trainings, before, study=name))
+    is_same = partial(after.shares_trainings, before)
+    changes = list(_changes(before.every_comparison, after.every_comparison, is_same))
+    for name, study in after.studies.items():  # in the report's order, which a set would lose
+        if name in before.studies:
+            is_same = partial(after.shares_trainings, before, study=name)
+            changes += _changes(before.studies[name].comparisons, study.comparisons, is_same)
     return Changes(
         same_data=before.data.sha256 == after.data.sha256,
         options=tuple(options),
@@ -200,15 +201,15 @@ def _changes(
         metrics = sorted(plain, key=lambda name: order.index(name.partition("[")[0]))
         for metric in metrics:
             for was, now in (*pairs, (earlier.overall, comparison.overall)):
-                if was is not None:
+                if was is not None:  # else the earlier report lacks the group
                     estimates = was.estimates.get(metric), now.estimates.get(metric)
                     yield _change(metric, comparison, now.group, estimates, same)
             gap_before, gap = main_gap(earlier, metric), main_gap(comparison, metric)
             if gap_before is not None and gap is not None:
                 gap = gap.larger_first
                 between = f"{gap.a}, {gap.b}" if gap.a else ""
-                differences = _differences(gap_before, gap)
-                yield _change(f"{metric}_gap", comparison, between, differences, same)
+                estimates = _differences(gap_before, gap)
+                yield _change(f"{metric}_gap", comparison, between, estimates, same)
 
 
 def _differences(before: Gap, after: Gap) -> tuple[Estimate, Estimate]:

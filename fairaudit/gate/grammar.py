@@ -18,7 +18,7 @@ from fairaudit.metrics.registry import METRICS
 Operator = Literal[">", ">=", "<", "<="]
 Statistic = Literal["interval", "mean", "ci_low", "ci_high"]
 
-_BEYOND_ALL = 1e9  # from here on a limit on what has no bounds is none
+_BEYOND_ALL = 1e9  # no report holds a number of this size: a limit there would limit nothing
 _SIGNS = frozenset("@:,=\"'")  # of the grammar: a name that has one of them is quoted
 ALL_ROWS = "overall"  # the selector of all test rows together
 DELTA = "delta"  # ``METRIC.delta`` is the change since a baseline report
@@ -28,7 +28,8 @@ _STATISTICS = {
     "ci_high": "upper end of the 95 % interval",
 }
 _OPERATORS = {">": "above", ">=": "at least", "<": "below", "<=": "at most"}
-_KEPT = {">": "at most", ">=": "below", "<": "at least", "<=": "above"}  # what does not fail
+# Failing operator -> how a number that does not fail compares with the limit.
+_KEPT = {">": "at most", ">=": "below", "<": "at least", "<=": "above"}
 _FAILS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
@@ -210,7 +211,7 @@ def parse_rule(text: str) -> GateRule:
     """
     tokens = [t for t in _TOKEN.findall(text.strip()) if not t.isspace()]
     shown = " ".join(text.split())
-    rule = f"rule {_shortened(shown)}"
+    rule = f"rule {_shortened(shown)}"  # how error messages name it
     places = [i for i, token in enumerate(tokens) if token in _OPERATORS]
     if len(places) != 1:
         raise ConfigError(
@@ -242,20 +243,20 @@ def parse_rule(text: str) -> GateRule:
             f"{rule} compares {_shortened(group.names[0])} with itself", hint="name two groups"
         )
     number = _number(" ".join(tokens[place + 1 :]), metric, rule)
-    fails = cast(Operator, tokens[place])
-    _refuse_useless_limit(metric, is_change, fails, number, rule)
-    return GateRule(shown, metric, statistic, is_change, group, arm, fails, number)
+    failing = cast(Operator, tokens[place])  # the tokens of ``places`` are operators
+    _refuse_useless_limit(metric, is_change, failing, number, rule)
+    return GateRule(shown, metric, statistic, is_change, group, arm, failing, number)
 
 
 def _refuse_useless_limit(
-    metric: Metric, is_change: bool, fails: Operator, number: float, rule: str
+    metric: Metric, is_change: bool, failing: Operator, number: float, rule: str
 ) -> None:
     """Refuse a limit outside of what the number can be, and one that nothing can be beyond.
 
     Args:
         metric: What is limited.
-        is_change: Whether its change since a baseline is.
-        fails: Which numbers fail.
+        is_change: Whether the change of the metric since a baseline is limited, not the metric.
+        failing: How numbers that fail compare with the limit.
         number: The limit.
         rule: The rule as error messages name it.
 
@@ -264,12 +265,12 @@ def _refuse_useless_limit(
     """
     low, high = metric.bounds(is_change=is_change)
     what = f"the change in {metric.name}" if is_change else metric.name
-    # A gap of 1 would be one of 100 points: a rule that says 1 means something else.
+    # A gap of 1 is one of 100 points: whoever writes 1 means 1 point.
     is_useless = number == high and metric.kind == "gap" and not is_change
     problem = ""
     if not low <= number <= high or is_useless:
         problem = f": {what} lies between {low:g} and {high:g}"
-    elif not any(_FAILS[fails](end, number) for end in (low, high)):
+    elif not any(_FAILS[failing](end, number) for end in (low, high)):
         problem = f" cannot fail: {what} lies between {low:g} and {high:g}"
     elif abs(number) >= _BEYOND_ALL:
         problem = f": no report holds such a number as {number:g}"

@@ -39,11 +39,11 @@ def growth(variances: Variances | None, *, seeds: int, n_joint: int) -> float:
         return 1.0
     if seeds < 2:  # V_seed is not known, so only z counts
         variances = Variances(seeds=0.0, records=1.0)
-    # For an interval of no width any factor will do.
+    # Not one pair of variances: the factor of t alone. Both 0: any factor, as there is no width.
     elif variances is None or not sum(variances):
         variances = Variances(seeds=1.0, records=0.0)
-    shared = half_width(*variances, seeds, n_joint)
-    return shared / half_width(*variances, seeds)
+    # Only the ratio counts, so above variances of 0 and 1 stand for any size.
+    return half_width(*variances, seeds, n_joint) / half_width(*variances, seeds)
 
 
 def widened(value: float, ends: Ends, factor: float) -> Ends:

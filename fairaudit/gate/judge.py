@@ -35,7 +35,8 @@ def judge(rule: GateRule, target: Target, *, n_joint: int) -> GateTarget:
         target: The number.
         n_joint: How many uncertain numbers of that arm the rule is held against.
     """
-    number, joint, shared = target.reading.number, shared_interval(target.reading, n_joint), ""
+    number, joint = target.reading.number, shared_interval(target.reading, n_joint)
+    shared = ""  # the joint interval in words, where it is another than the number's own
     if joint.ends != number.ends:
         ends = interval_alone(joint, gated(rule.metric.unit))
         shared = SHARED.format(ends=ends, among=n_joint)
@@ -123,7 +124,7 @@ def refuse_other_label(before: Report, after: Report) -> None:
                 f"the reports are about different labels: {name} {was!r} and {now!r}",
                 hint="compare reports of the same label",
             )
-    was, now = ([one.name for one in label.classes] for label in (earlier, later))
+    was, now = ([each.name for each in label.classes] for label in (earlier, later))
     # With more than two classes rates are per class, found by its place (``tpr[2]``).
     if was != now and max(len(was), len(now)) > 2:
         raise ConfigError(
@@ -156,7 +157,7 @@ def _outcome(
     """
     number = reading.judged
     joint = joint.size if reading.is_size else joint
-    if reading.reason or number.value is None:
+    if reading.reason or number.value is None:  # a number without a value has a reason, too
         return "inconclusive", reading.reason
     if rule.statistic == "interval":
         if number.ends is None or joint.ends is None:

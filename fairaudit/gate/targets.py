@@ -101,7 +101,8 @@ class Vocabulary:
         arms: (key, method) of every arm.
         groupings: Grouping -> names of its groups.
         studies: Capabilities that measured something in trainings of their own.
-        lacking: Metric -> why this audit will not have it, or what to do; of a report none is said.
+        lacking: Metric that the planned audit will not measure -> why, or what to do about it.
+            Empty for a stored report, whose numbers carry their own reasons.
     """
 
     arms: tuple[tuple[str, str], ...]
@@ -193,7 +194,7 @@ def find_targets(
         ]
         return Targets(judged=tuple(guarantees), left_out=())
     left_out: dict[str, None] = {}  # an ordered set
-    study = report.studies.get(rule.metric.study)
+    study = report.studies.get(rule.metric.study)  # None for a metric of the audit itself ("")
     if study is not None:
         for key in sorted(_arms(rule, report) - study.trainings.keys()):
             left_out[f"{key}: it takes no part in {rule.metric.study}"] = None
@@ -204,7 +205,7 @@ def find_targets(
         not_judged = unjudged(rule, report, comparison)
         for target in _comparison_targets(rule, comparison, left_out):
             target = _with_reason(target, why)
-            if not rule.metric.is_relative:  # it is the same beside any reference
+            if not rule.metric.is_relative:  # the arm's number is the same beside any reference
                 target = replace(target, reference="")
             reading = replace(target.reading, unjudged=not_judged)
             targets.append(replace(target, reading=reading))
@@ -267,21 +268,23 @@ def _with_reason(target: Target, why: str) -> Target:
 def _arms(rule: GateRule, report: Report) -> set[str]:
     """Keys of the arms that a rule is about: those it names, else all that are meant to be private.
 
-    A method whose settings were searched stands for its tuned arm; the way beside the search is
-    meant only by its own key.
+    A rule names a method, a form of it at every epsilon, or one arm's key. A method whose settings
+    were searched stands for its tuned arm; the way beside the search is meant only by its own key.
     """
+    audited = {arm.key for arm in report.arms}  # not the ways, which ``every_arm`` has as well
     compared = {arm.key for arm in report.arms if arm.reference is not None}
     # An arm measured against another private arm is a check of the audit, not a result: it is meant
     # only where nothing else is.
     checks = {arm.key for arm in report.arms if arm.reference in compared}
     if not rule.arm:
         # Without a compared arm, as where one model's predictions were given, all are meant.
-        return (compared - checks) or {arm.key for arm in report.arms}
+        return (compared - checks) or audited
     named = vocabulary_of(report).arms_of(rule)
-    if rule.arm in named:  # the key of one arm
+    if rule.arm in named:  # the key of one arm, which may be that of a way or of a check
         return {rule.arm}
-    of_audit = named & report.privacy.keys()  # without ways
-    return ((of_audit or named) - checks) or named
+    tuned = named & audited  # empty where ways alone have such an arm
+    results = (tuned or named) - checks
+    return results or named
 
 
 def _comparisons(rule: GateRule, report: Report) -> Iterator[Comparison]:
@@ -296,13 +299,13 @@ def _comparisons(rule: GateRule, report: Report) -> Iterator[Comparison]:
     key = rule.metric.key
     study = report.studies.get(rule.metric.study)
     compared = report.every_comparison if study is None else study.comparisons
-    read: set[tuple[str, str, str]] = set()
+    read: set[tuple[str, str, str]] = set()  # arm, reference, grouping of those yielded
     for comparison in compared:
         if comparison.arm not in arms or not _fits(rule.group, comparison):
             continue
         is_split = part_of(key) and _holds_part(rule.metric, comparison)
         if is_split and key not in comparison.overall.estimates:
-            continue  # its parts have other names
+            continue  # the cost is split, but into parts of other names than the rule's
         # "" stands for any reference, and for any grouping, that gives the same number.
         reference = comparison.reference if rule.metric.is_relative else ""
         grouping = "" if rule.is_overall else comparison.grouping
@@ -341,7 +344,8 @@ def _guarantee_targets(
         if key not in arms or (privacy.guarantee is Guarantee.NONE and not rule.arm):
             continue
         value = _guaranteed(rule, report, key)
-        # What is not proved counts as no number, unless the caller trusts it.
+        # A number that is not proved counts as none. The caller may trust one that rests on a
+        # module of the user's own; a claim is looked at below.
         is_unsure = privacy.guarantee.rests_on_module and not trust_module
         if is_unsure or privacy.guarantee is Guarantee.UNCHECKED:
             value = None
@@ -364,7 +368,7 @@ def _guaranteed(rule: GateRule, report: Report, arm: str) -> float | None:
     if rule.metric.key == "epsilon_rdp":
         return privacy.epsilon.rdp
     if rule.metric.key == "epsilon_if_all_released":
-        # It is of all models of the audit together, among which those of a way are not.
+        # This epsilon is of all models of the audit together. A way's models are not among them.
         is_way = arm not in report.privacy
         if is_way or report.training is None:
             return None
@@ -464,7 +468,8 @@ def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
     if rule.groups == (gap.b, gap.a):  # a named pair in its order
         gap = gap.reversed
     names = tuple(name for name in (gap.a, gap.b) if name)  # b is "" for all rows
-    # The largest gap, and one against all rows, depend on every group.
+    # Groups whose missing predictions leave the gap open: of a pair both. The largest gap, and one
+    # against all rows, depend on every group.
     groups = list(comparison.by_group)
     if gap.kind == "pair":
         groups = [group for group in groups if group.group in names]

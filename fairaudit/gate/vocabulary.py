@@ -82,6 +82,8 @@ class Metric(NamedTuple):
         is_difference = is_change or (self.kind == "group" and self.key.startswith("change."))
         if self.kind == "group" and not is_difference:
             return spec.bounds
+        # A cost lies between -1 and 1 of its metric's width. Its gaps and changes could be twice as
+        # large, and no limit is meant there: they are bounded as the cost itself.
         top = spec.bounds[1] if spec.cost_of else spec.width
         return -top if is_difference else 0.0, top
 
@@ -108,8 +110,8 @@ def find_metric(name: str) -> Metric:
     offered = _offered()
     if name in offered:
         return offered[name]
-    # Else a rate of one class: ``tpr_cost[2].noise`` is offered as ``tpr_cost.noise``, and its key
-    # gets the class back before the part.
+    # Else a rate of one class: ``tpr_cost[2].noise`` is offered without its class, as
+    # ``tpr_cost.noise``.
     rate = _CLASS.fullmatch(name)
     metric = offered.get(rate[1] + rate[3]) if rate else None
     if (
@@ -119,7 +121,7 @@ def find_metric(name: str) -> Metric:
         or "positive" not in METRICS[metric.base].needs
     ):
         raise ConfigError(f"unknown metric {name!r} in a rule", hint=did_you_mean(name, offered))
-    # The class stands before the part: ``tpr_cost[2].noise``.
+    # The key gets the class back, before the part: ``tpr_cost[2].noise``.
     part = part_of(metric.key)
     key = f"{metric.key}[{rate[2]}]"
     if part:
@@ -158,7 +160,13 @@ def _offered() -> dict[str, Metric]:
 
 
 def _gaps(key: str, words: str, spec: MetricSpec) -> Iterator[Metric]:
-    """The gap of a metric, named ``KEY_gap``; nothing for a metric whose gaps say nothing."""
+    """The gap of a metric, named ``KEY_gap``; none where differences of groups say nothing.
+
+    Args:
+        key: The name under which a report holds the metric, as ``reference.tpr``.
+        words: What the gap is in.
+        spec: The metric's entry in the registry.
+    """
     if "no gap" in spec.needs:
         return
     yield Metric(f"{key}_gap", key, "gap", f"gap between groups in {words}")

@@ -129,7 +129,8 @@ def make_arms(
     for capability in CAPABILITIES:
         capability.refuse(config)
     chosen = chosen_methods(resolver)
-    # Without doubles, in the order in which methods ask for them: plain SGD is the first arm.
+    # Names of references, each once, in the order in which methods ask for them. Plain SGD comes
+    # first, and the other arms read ``arms[0]`` as it.
     references = dict.fromkeys([REFERENCE, *(spec.reference for spec in chosen if spec.reference)])
 
     def arm(spec: MethodSpec, form: Variant | None, target: float | None) -> Arm:
@@ -138,9 +139,9 @@ def make_arms(
         return arm_of(draft, target, own_module=own_module)
 
     arms = [arm(find(name), None, None) for name in references]
-    targets: tuple[float | None, ...] = (
-        config.epsilon if config.noise_multiplier is None else (None,)
-    )
+    targets: tuple[float | None, ...] = (None,)  # the noise is given
+    if config.noise_multiplier is None:
+        targets = tuple(dict.fromkeys(config.epsilon))  # one arm for an epsilon given twice
     if not targets:
         raise ConfigError(
             "no target epsilon is given", hint="use --epsilon 3, or --noise-multiplier SIGMA"
@@ -148,7 +149,7 @@ def make_arms(
     for target in targets:
         for spec in chosen:
             if spec.method_set and target != targets[0]:
-                continue  # it has no epsilon: one arm serves all targets
+                continue  # a method of a set has no epsilon: one arm of it serves all targets
             default = arm(spec, None, target)
             forms = [form for form in spec.variants if form.name in config.variant]
             arms += [default, *(arm(spec, form, target) for form in forms)]
@@ -162,15 +163,15 @@ def make_arms(
 def _with_origin_of_step(arms: Sequence[Arm], config: AuditConfig) -> tuple[Arm, ...]:
     """The arms, of which each says whether its step size is that of the default rule.
 
-    Of a control it is that of the arm whose run it reads, since it takes that arm's step size.
+    A control takes the step size of the arm whose run it reads, so that arm decides for it.
     """
     by_key = {arm.key: arm for arm in arms}
     marked = []
     for arm in arms:
-        decided = by_key[arm.source] if arm.source is not None else arm  # its step was decided
-        given = config.settings.get(decided.method, {})
+        origin = arm if arm.source is None else by_key[arm.source]  # whose step size the arm has
+        given = config.settings.get(origin.method, {})
         is_given = config.learning_rate is not None or "learning_rate" in given
-        is_by_rule = decided.has_noisy_steps and not is_given
+        is_by_rule = origin.has_noisy_steps and not is_given
         marked.append(arm.model_copy(update={"step_by_rule": is_by_rule}))
     return tuple(marked)
 
@@ -186,9 +187,9 @@ def arm_of(draft: ArmDraft, target: float | None, *, own_module: bool) -> Arm:
     Raises: as :meth:`ArmDraft.search` and :meth:`ArmDraft.settings`.
     """
     spec, variant, config = draft.spec, draft.variant, draft.resolver.config
-    form, suffix = variant.name if variant else None, ""
-    # The target is part of the key where there are several. A method that only its set asks for
-    # has none.
+    form = variant.name if variant else None
+    # The target is part of the key where there are several. A method of a set has no target.
+    suffix = ""
     if target is not None and len(config.epsilon) > 1 and not spec.method_set:
         suffix = f"@{target:g}"
     if spec.gaussian and target is None and config.epsilon:

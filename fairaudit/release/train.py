@@ -27,6 +27,7 @@ from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.errors import TrainingError
 from fairaudit.execution.model_setup import start_model
 from fairaudit.execution.outcomes import on_test
+from fairaudit.execution.scheduler import is_out_of_memory
 from fairaudit.execution.seed_data import SeedData, prepare_rows
 from fairaudit.execution.trained import KeptTraining, Sanitised, method_of
 from fairaudit.io.atomic import write_atomically
@@ -77,7 +78,8 @@ def train_for_release(plan: ReleasePlan) -> TrainedRelease:
     says the same of every row, as its score has counted, for to refuse it would tell of the rows.
 
     Raises:
-        ConfigError: There is no such device. TrainingError: Diverged, or out of memory.
+        ConfigError: There is no such device.
+        TrainingError: Diverged, out of memory, or too few rows or records of a student pool.
     """
     torch.set_flush_denormal(True)  # as workers of an audit do; tiny numbers are slow
     config, arm = plan.config, plan.arm
@@ -96,39 +98,65 @@ def train_for_release(plan: ReleasePlan) -> TrainedRelease:
                 hint="audit with more test rows, fewer queries, or --public-data",
             )
         task = _task(plan, prepared, device)
-        method = method_of(arm)
-        kept: KeptTraining | None = None
-        try:
-            if arm.search is None:
-                model = Sanitised(method.fit(task, []), len(prepared.dataset.classes))
-            else:
-                n_fit = plan.training.n_public
-                kept = arm.search.train_for_release(arm, method, task, prepared, n_fit=n_fit)
-                model = kept.model
-        except TrainingError as error:
-            # The seed is drawn for the release, and nothing that was drawn is told.
-            message = error.message.replace(f" at seed {task.seed}", "")
-            raise TrainingError(message, error.hint) from None
-    # What was done is what was planned; a search has checked each of its trainings by itself.
-    assert kept or model.event == arm.privacy.event, f"{arm.key} did {model.event}"
-    trained = model.trained
+        model, kept = _fitted(plan, task, prepared)
+    trained = model.trained  # None: diverged
     if trained is not None and not torch.isfinite(trained.parameters).all():
         if kept is None:
             raise TrainingError(f"{arm.key} diverged: its parameters are not finite")
-        trained = None  # the model of a search says the same of everybody, as its score took it to
-    if trained is None:
-        # Weights of 0 give every class the same probability; two classes share one head.
-        heads = 1 if len(plan.dataset.classes) == 2 else len(plan.dataset.classes)
-        width = int(np.prod(prepared.encoded.test.shape[1:]))
-        tensors: dict[str, NDArray[np.generic]] = {WEIGHTS: np.zeros((heads, width))}
-        make: NetworkMake | LinearMake = LinearMake(
-            make="linear", feature_norm=1.0, intercept=0.0, same_for_all=True
-        )
+        trained = None
+    make: NetworkMake | LinearMake
+    if trained is None:  # kept by a search, whose score took it to say the same of every row
+        tensors, make = _same_for_all(plan, prepared)
     else:
         tensors, make = _model(plan, task.model, trained)
     recipe = _recipe(plan, prepared, make)
-    probabilities = on_test(model, prepared, 1)[0]
+    probabilities = on_test(model, prepared, 1)[0]  # of the one repeat
     return TrainedRelease(tensors, recipe, prepared.encoded.split.test, probabilities, kept)
+
+
+def _fitted(
+    plan: ReleasePlan, task: Task, prepared: SeedData
+) -> tuple[Sanitised, KeptTraining | None]:
+    """Train the arm once, or run its search: the model, and what the search kept (None: no search).
+
+    Raises:
+        TrainingError: Diverged, or out of memory; the message does not name the seed.
+    """
+    arm = plan.arm
+    method = method_of(arm)
+    kept: KeptTraining | None = None
+    try:
+        if arm.search is None:
+            model = Sanitised(method.fit(task, []), len(prepared.dataset.classes))
+        else:
+            n_fit = plan.training.n_public
+            kept = arm.search.train_for_release(arm, method, task, prepared, n_fit=n_fit)
+            model = kept.model
+    except TrainingError as error:
+        # The seed is drawn for the release, and nothing that was drawn is told.
+        message = error.message.replace(f" at seed {task.seed}", "")
+        raise TrainingError(message, error.hint) from None
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise TrainingError("out of memory", hint="train where more memory is free") from None
+    # What was done is what was planned; a search has checked each of its trainings by itself.
+    is_as_planned = arm.search is not None or model.event == arm.privacy.event
+    assert is_as_planned, f"{arm.key} did {model.event}"
+    return model, kept
+
+
+def _same_for_all(
+    plan: ReleasePlan, prepared: SeedData
+) -> tuple[dict[str, NDArray[np.generic]], LinearMake]:
+    """A model that gives every class the same probability: tensors, and how it is made of them.
+
+    Its weights are 0, of each head one for every input. Two classes share one head.
+    """
+    heads = 1 if len(plan.dataset.classes) == 2 else len(plan.dataset.classes)
+    width = int(np.prod(prepared.encoded.test.shape[1:]))
+    make = LinearMake(make="linear", feature_norm=1.0, intercept=0.0, same_for_all=True)
+    return {WEIGHTS: np.zeros((heads, width))}, make
 
 
 def _recipe(plan: ReleasePlan, prepared: SeedData, make: NetworkMake | LinearMake) -> ReleaseRecipe:
@@ -180,10 +208,10 @@ def coin_split(dataset: Dataset, options: SplitOptions) -> Split:
         is_test = coins.random(dataset.n_rows) < options.test_size
     else:
         is_test = dataset.split == 1  # 0: training row
-    # ``chosen`` rows train or test; of those that train ``keep`` leaves some out.
-    chosen = np.ones(dataset.n_rows, np.bool_)
+    # ``balance`` leaves rows out of training and test, ``keep`` out of training alone.
+    chosen = np.ones(dataset.n_rows, np.bool_)  # rows that ``balance`` leaves
     if options.balance:
-        named = np.ones(len(grouping.names), np.bool_)
+        named = np.ones(len(grouping.names), np.bool_)  # groups; rows without one are left out
         if grouping.missing is not None:
             named[grouping.missing] = False
         # As in an audit: all rows together, or each side of a split that the data bring.
@@ -191,6 +219,7 @@ def coin_split(dataset: Dataset, options: SplitOptions) -> Split:
         rates = np.zeros(dataset.n_rows)
         for side in sides:
             sizes = group_counts(dataset, side)
+            # The chance that a row of the group stays, so that all groups come out equally large.
             of_group = np.where(named, sizes[named].min() / np.maximum(sizes, 1), 0.0)
             rates[side] = of_group[grouping.groups[side]]
         chosen = coins.random(dataset.n_rows) < rates
@@ -208,7 +237,7 @@ def _task(plan: ReleasePlan, prepared: SeedData, device: torch.device = CPU) -> 
     seed = secrets.randbits(62)  # for what a model of the user's own draws; streams do not read it
     budget = DEFAULT_BUDGET
     if config.memory:
-        budget = config.memory * 2**20
+        budget = config.memory * 2**20  # MiB to bytes
     return Task(
         arm=arm.key,
         seed=seed,
@@ -245,7 +274,7 @@ def _model(
 
     Args:
         plan: What was trained.
-        start: The network before training, which takes the trained parameters.
+        start: The network before training; its parameters are replaced by the trained ones.
         trained: The one that was trained: a network or a linear model.
     """
     network, name = trained.network, plan.training.model
@@ -256,7 +285,8 @@ def _model(
         )
         return {WEIGHTS: network.weights[0].numpy()}, make
     tensors = named_tensors(start)
-    # One replicate was trained. Buffers and frozen parameters are as they were at the start.
+    # One replicate was trained: its parameters are put into those of ``start``, which ``tensors``
+    # holds. Buffers and frozen parameters are as they were at the start.
     learned = [tensor for tensor in tensors.values() if tensor.requires_grad]
     nn.utils.vector_to_parameters(trained.parameters[0], learned)
     network_make = NetworkMake(

@@ -424,3 +424,18 @@ def test_a_student_gets_the_records_that_were_planned_whatever_the_coins_say(sto
         TrainingError, match=f"needs {queries} records, and coins left {queries - 1}"
     ):
         train_for_release(choice)
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: not enough memory")]
+)
+def test_a_training_without_memory_is_refused_as_one(stored, monkeypatch, error):
+    choice = plan_release(ReleaseRequest(stored(columns=None), "dpsgd", fitted=True))
+
+    class Hungry:
+        def fit(self, task, observers):
+            raise error
+
+    monkeypatch.setattr("fairaudit.release.train.method_of", lambda arm: Hungry())
+    with pytest.raises(TrainingError, match="out of memory"):
+        train_for_release(choice)

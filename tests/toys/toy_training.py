@@ -99,6 +99,8 @@ def _misbehave(plan, job):
         np.empty(1 << 60, np.uint8)  # more than any address space
     if arm == "no-memory-in-torch":
         raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 1 byte")
+    if arm == "no-memory-on-gpu":
+        raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total")
     if arm == "buggy":
         raise ZeroDivisionError("a toy bug")
     if arm == "unreadable":
