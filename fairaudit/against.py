@@ -112,7 +112,8 @@ def _compared(
     config = plan.config
     comparisons = []
     for number, grouping in enumerate(dataset.groupings):
-        # At each seed both are cut to the test rows that both have.
+        # At each seed both are cut to the test rows that both have: the second to those of the
+        # first, then the first to what is left of the second.
         of_arm = predictions(plan, arm, number, results)
         of_reference = on_rows_of(of_arm, predictions(plan, reference, number, results))
         of_arm = on_rows_of(of_reference, of_arm)

@@ -167,7 +167,10 @@ def score_predictions(
     """
     if not isinstance(data, pd.DataFrame | ArrowStream | str | Path):
         raise _no_data(data)
-    models = {"predictions": predictions, "baseline": baseline}  # become names of columns below
+    models = {
+        "predictions": predictions,
+        "baseline": baseline,
+    }  # values are replaced by names below
     index = data.index if isinstance(data, pd.DataFrame) else None
     table_or_path, group, label_column = _by_columns(data, group, label)
     assert not isinstance(table_or_path, AuditConfig)  # refused above

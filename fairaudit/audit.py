@@ -175,7 +175,8 @@ def examined(
     """
     config, seconds = audit.resolved.config, audit.seconds
     put_aside(config.out)
-    for is_last in (False, True):  # a second time with the twins of arms whose cost is detected
+    # Under ``--twins auto`` once more, with the twins of arms whose cost is detected.
+    for is_last in (False, True):
         with _stage("training", seconds, listener):
             audit = trained(audit, rundir, listener)
         with _stage("measuring", seconds, listener):

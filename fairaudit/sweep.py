@@ -93,7 +93,7 @@ def sweep(
         FairauditError: As of an audit.
     """
     points: list[SettingPoint] = []
-    folder_before: Path | None = None  # of the audit before, which has the trainings of all before
+    folder_before: Path | None = None  # of the last audit, which has the trainings of all so far
     for value, resolved in in_order(setting, audits):
         folder = resolved.config.out
         get_ready(resolved.config)
@@ -177,7 +177,7 @@ def _gaps(compared: Comparison) -> Iterator[tuple[str, Interval]]:
         gap = main_gap(compared, metric)
         if gap is None:
             continue
-        # Of two groups the same difference at every value, whichever of them pays more there.
+        # Of two groups it is the first less the second at every value, whichever pays more there.
         if gap.kind == "pair" and gap.a != compared.by_group[0].group:
             gap = gap.reversed
         yield metric, interval_of(gap.signed)

@@ -77,9 +77,10 @@ class ArmReadings:
         """A checkpoint's weight in a mean over all steps, by the trapezoidal rule, [C], sum 1."""
         between = np.diff(np.asarray(self.steps, dtype=np.float64)) / 2
         # Half a step at either end, so that the weights cover whole steps; the last checkpoint
-        # stands for all steps that follow it.
-        ends = np.array([0.5, 0.5 + self.total_steps - 1 - self.steps[-1]])
-        weights: Float64 = np.append(between, ends[1]) + np.append(ends[0], between)
+        # stands for all steps that follow it. Steps are counted from 0, and the first is kept.
+        at_start, at_end = 0.5, 0.5 + self.total_steps - 1 - self.steps[-1]
+        # Of each checkpoint: half of what lies before it, and half of what lies behind.
+        weights: Float64 = np.append(at_start, between) + np.append(between, at_end)
         return weights / self.total_steps
 
     def per_step(self, name: str) -> Float64:

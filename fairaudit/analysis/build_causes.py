@@ -124,7 +124,8 @@ def decomposition(
         if readings is None:
             arms[arm.key] = ArmCauses(reason=_NO_TERMS)
             continue
-        steps = steps or len(readings.steps)
+        if not steps:
+            steps = len(readings.steps)
         if readings.has_terms:
             split[arm.key] = readings
         pair = published or worst_off.get(arm.key)

@@ -52,9 +52,9 @@ def sklearn_baseline(
         library, reason = float(np.mean([facts["accuracy"] for facts in fitted.values()])), ""
         undertrained = accuracy is not None and library - accuracy > UNDERTRAINED_BY
         if dataset.image_shape is not None:
-            rows = fitted[max(fitted)].get("train_rows", 0)
+            rows = fitted[max(fitted)].get("train_rows", 0)  # of the last seed, for all
             baseline = PIXEL_BASELINE.format(rows=rows)
-        elif plan.default_plans:
+        elif plan.default_plans:  # a search: its own trainings leave out rows for scores
             baseline = SEARCH_BASELINE
     return SklearnBaseline(
         arm=arm.key,

@@ -194,20 +194,22 @@ def _judged_arm(compared: Sequence[Comparison], metrics: Sequence[str]) -> Famil
 def _arm_test(compared: Sequence[Comparison], metrics: Sequence[str]) -> _ArmTest:
     """Collect all claims of one arm and test them together; arguments as of :func:`family`."""
     claims: dict[_Place, _Claim] = {}
-    silent = 0.0  # measures without a claim, in parts of one: their share goes to no other
-    with_gap_claims = tuple(metrics) or (*costs(), MISALIGNMENT)
+    unclaimed = 0.0  # shares of measures that no claim has, in measures; no other claim gets them
+    with_gap_claims = (*costs(), MISALIGNMENT)  # metrics whose gaps are claims
+    if metrics:
+        with_gap_claims = tuple(metrics)
     for number, comparison in enumerate(compared):
         for metric in with_gap_claims:
             claims |= _gap_claims(number, comparison, metric)
         if comparison.reference and not metrics:
             claims |= _retraining_claims(number, comparison)
             lost = _class_claims(number, comparison)
-            # Lost classes are one measure; what its claims leave of the share goes to nobody.
-            silent += 1 - sum(1 / claim.rivals for claim in lost.values())
+            # Lost classes are one measure; what its claims leave of its share goes to nobody.
+            unclaimed += 1 - sum(1 / claim.rivals for claim in lost.values())
             claims |= lost
             claims |= _change_claims(number, comparison)
             claims |= _overall_claims(number, comparison)
-    detected, measures = _detected(claims, silent)
+    detected, measures = _detected(claims, unclaimed)
     tested = with_gap_claims if metrics else (*with_gap_claims, DISAGREEMENT)
     return _ArmTest(claims, detected, measures, tested)
 
@@ -250,7 +252,7 @@ def _changed_gaps(
             )
 
 
-def _detected(claims: Mapping[_Place, _Claim], silent: float) -> tuple[set[_Place], float]:
+def _detected(claims: Mapping[_Place, _Claim], unclaimed: float) -> tuple[set[_Place], float]:
     """The places of the detected claims, and how many measures share the 5 % in the end.
 
     Holm's procedure with weights: a claim of a measure has the weight 1 / rivals, so all claims of
@@ -259,7 +261,7 @@ def _detected(claims: Mapping[_Place, _Claim], silent: float) -> tuple[set[_Plac
 
     Args:
         claims: Of one arm, by place.
-        silent: Measures, in parts of one, whose share no claim may have.
+        unclaimed: How many measures, in parts of one, have a share that no claim may get.
     """
     detected: set[_Place] = set()
     while True:
@@ -268,7 +270,7 @@ def _detected(claims: Mapping[_Place, _Claim], silent: float) -> tuple[set[_Plac
             is_tried = claim.after is None or claim.after in detected
             if is_tried and place not in detected:
                 undetected[place] = claim
-        measures = silent + sum(1 / claim.rivals for claim in undetected.values())
+        measures = unclaimed + sum(1 / claim.rivals for claim in undetected.values())
         newly = [place for place, claim in undetected.items() if claim.holds(measures)]
         if not newly:
             return detected, measures
@@ -294,11 +296,13 @@ def _gap_claims(
     pairs = [gap for gap in gaps if gap.kind == "pair"]
     rivals = len(pairs) + others
     if all(gap.named for gap in pairs):  # also where there is no pair
-        # One, or one of each class for a rate per class.
+        # One largest gap, or one of each class for a rate per class.
         largest = [gap for gap in gaps if gap.kind == "max"]
         groups = len([group for group in comparison.by_group if group.n_test])
         rivals = len(largest) * groups * (groups - 1) // 2 + others
-        pairs = [*largest, *pairs]  # where the largest is a named pair, that has its own share
+        # A largest gap between two named groups has the place of that pair, whose claim, with a
+        # share of its own, is made last and so replaces it.
+        pairs = [*largest, *pairs]
     claims = {}
     for gap in pairs:
         # Two groups whose misalignments differ by less than a degree make no claim, but the pair
@@ -358,7 +362,7 @@ def _change_claims(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
             pairs.append(gap)
     claims = {}
     for gap in pairs:
-        if gap.gated:  # as of a cost: one that gates may not read is a rival that claims nothing
+        if gap.gated:  # a pair that gates may not read is a rival, but makes no claim
             claims[_place(number, gap)] = _Claim((gap.signed,), len(pairs))
     return claims
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from fairaudit.analysis.measure import evaluation
 from fairaudit.data.dataset import Dataset, Grouping
-from fairaudit.gate.grammar import GateRule
+from fairaudit.gate.grammar import ALL_ROWS, GateRule
 from fairaudit.metrics.compare import compare
 from fairaudit.metrics.quantiles import half_width
 from fairaudit.metrics.registry import METRICS, part_of
@@ -57,7 +57,7 @@ class Forecast:
 
     @property
     def can_pass(self) -> bool:
-        """Whether the rule would pass if privacy cost every group alike, namely nothing."""
+        """Whether the rule would pass if privacy cost no group anything."""
         return self.half_width is not None and self.half_width <= self.limit
 
 
@@ -146,11 +146,11 @@ def _hypothetical_comparison(
 def _numbers(rule: GateRule, comparison: Comparison) -> Iterator[Estimate]:
     """The numbers of a comparison that a rule would be about, where gates may read them."""
     key, groups = rule.metric.key, rule.groups
-    names_grouping = rule.group is not None and not rule.is_overall
-    if names_grouping and rule.group and rule.group.grouping != comparison.grouping:
+    selector = rule.group
+    if selector is not None and selector.grouping not in (ALL_ROWS, comparison.grouping):
         return
     if rule.metric.kind == "gap":
-        gap = main_gap(comparison, key)
+        gap = main_gap(comparison, key)  # unless the rule names its groups
         for one in comparison.gaps:
             is_named = one.kind != "max" and {one.a, one.b} - {""} == set(groups)
             if groups and one.metric == key and is_named:
@@ -193,7 +193,7 @@ def _forecast(
         return Forecast(rule.text, None, limit, changed, seeds, reason=why)
     widest = max(known, key=half)
     wide = half(widest)
-    needed = factor = None
+    needed = factor = None  # seeds, and times the rows, with which half the interval is the limit
     if wide > limit:
         training = (widest.training_sd or 0.0) ** 2
         records = (widest.records_sd or 0.0) ** 2

@@ -35,13 +35,14 @@ def limitations(
 def _privacy_limits(plan: Plan) -> Iterator[Message]:
     """What the arms' privacy guarantees do not cover."""
     yield limits.ReportNotPrivate()
-    of_others = (Guarantee.NONE, Guarantee.CLAIMED)
-    private = {arm.key for arm in plan.arms if arm.privacy.guarantee not in of_others}
+    not_accounted = (Guarantee.NONE, Guarantee.CLAIMED)  # by this program
+    private = {arm.key for arm in plan.arms if arm.privacy.guarantee not in not_accounted}
     models = 0
     for job in plan.jobs:
         if job.arm in private:
             models += job.repeats
-    is_search = any(arm.search for arm in plan.arms)  # of which its capability says this itself
+    # Of a search the capability that makes it says what epsilon covers.
+    is_search = any(arm.search for arm in plan.arms)
     if models and not is_search:
         yield limits.PerRun(models)
     yield limits.FixedSeeds()
@@ -59,7 +60,7 @@ def _privacy_limits(plan: Plan) -> Iterator[Message]:
 
 
 def _data_limits(config: AuditConfig, dataset: Dataset, plan: Plan) -> Iterator[Message]:
-    """On who reads the group label, PATE's pool, duplicates, suppressed groups."""
+    """Limits by the data: who reads the group label, PATE's pool, duplicates, suppressed groups."""
     readers = tuple(arm.key for arm in plan.arms if arm.reads_groups)
     if readers or config.group_as_feature:
         yield limits.GroupLabelUsed(readers, is_feature=config.group_as_feature)

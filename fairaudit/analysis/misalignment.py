@@ -88,9 +88,9 @@ class ArmSteps:
         }
         self.seeds = tuple(self.of_seed)
         self.steps: tuple[int, ...] = ()
-        for arrays in self.of_seed.values():  # the checkpoints are the same at every seed
-            self.steps = tuple(int(step) for step in np.asarray(arrays[STEPS]))
-            break
+        if self.seeds:  # the checkpoints are the same at every seed
+            of_first = np.asarray(self.of_seed[self.seeds[0]][STEPS])
+            self.steps = tuple(int(step) for step in of_first)
 
     def series(self, name: str) -> Float64:
         """A reading's mean over repeats, [S, C, K + 1, J]; NaN where it is undefined.
@@ -112,7 +112,10 @@ class ArmSteps:
 
     @property
     def term_batches(self) -> float | None:
-        """Batches behind the terms of a checkpoint, in the mean over those that have terms."""
+        """Batches behind the terms of a checkpoint, in the mean over those that have terms.
+
+        None without such a checkpoint. All groupings share the batches, which stand with the first.
+        """
         counts = np.concatenate(
             [np.asarray(a[array_name(0, "batches")], np.float64) for a in self.of_seed.values()]
         )
@@ -198,7 +201,7 @@ def with_step_readings(
         for spec in of_steps():
             table = steps.table(spec.name, spec.unit, spec.bounds)
             for k, estimates in enumerate(readings_by_group):
-                estimates[spec.name] = _estimate(table, k, steps, selection)
+                estimates[spec.name] = _estimate(table, k, selection)
             if "no gap" not in spec.needs:
                 gaps += _gaps(table, selection, turned, grouping.names)
     revised = [
@@ -223,8 +226,8 @@ def _selection(
     )
 
 
-def _estimate(table: MetricTable, k: int, steps: ArmSteps, selection: GroupSelection) -> Estimate:
-    """The number of group k, or of all rows where k is K."""
+def _estimate(table: MetricTable, k: int, selection: GroupSelection) -> Estimate:
+    """The number of group k, or of all rows where k is K; undefined where no row was read of it."""
     rows = int(table.counts[k])
     if not rows:
         return undefined("no training row of this group", table.unit, n_test=0)

@@ -74,7 +74,8 @@ class Candidates:
         """
         name, arm = self._method_and_arm(key)
         facts = next(facts for facts in report.arms if facts.key == key)
-        # By the first grouping, against the method's own reference.
+        # Comparisons stand in the order of groupings and references: the first one is by the first
+        # grouping, against the method's own reference.
         first = next(c for c in report.costs if c.arm == key)
         numbers = numbers_of(prepared.rules, report, key, level)
         gap = main_gap(first)
@@ -119,21 +120,22 @@ class Candidates:
             tests: All that were made, in their order.
             failed: Trainings that ended without a model, a line for each.
         """
-        last = {test.arm: test for test in tests}  # arm -> its last look
+        last = {test.arm: test for test in tests}  # arm -> its last look, as later ones replace
         # Of each method that passed somewhere, the smallest epsilon: the last that passed.
         passing = [last[arms[-1]] for arms in course.passed.values() if arms]
         # Of methods at one epsilon the most accurate.
         best = min(
             passing, key=lambda t: (t.target_epsilon, -(t.accuracy.value or 0.0)), default=None
         )
-        ended_at = {test.method: test.arm for test in tests}  # the last arm that was tested
-        ends = [last[ended_at[name]] for name in self.families]
+        ended_at = {test.method: test.arm for test in tests}  # method -> the last arm tested of it
+        ends = [last[ended_at[name]] for name in self.families]  # the last look at each method
         status: Status = "none passes"
         if best is not None:
             status = "recommended"
         elif "undecided" in [test.outcome for test in ends]:
             status = "undecided"
-        chosen = best or min(ends, key=lambda test: test.distance)
+        # What the answer is about: where none passes, the arm that came nearest.
+        chosen = best if best is not None else min(ends, key=lambda test: test.distance)
         methods = []
         for name, arms in self.families.items():
             kept = course.passed[name]

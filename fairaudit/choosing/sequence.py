@@ -194,7 +194,7 @@ def skewed_quantile(level: float, seeds: int) -> float:
     from scipy.special import gammainc  # scipy takes 0.4 s to import
 
     draws = numpy_stream(0, "probe", "skew", seeds).random((min(_DRAWS, _NUMBERS // seeds), seeds))
-    effects = -np.log1p(-draws)
+    effects = -np.log1p(-draws)  # exponential values by inversion, [draws, seeds]
     # v / sqrt(n) of each draw, [draws].
     ratio = effects.std(axis=1, ddof=1) / effects.mean(axis=1) / math.sqrt(seeds)
     # Bisection of log(c), from Student's quantile, the least c: where that is enough, it stays.

@@ -93,8 +93,9 @@ class Tested(Part):
     def distance(self) -> tuple[bool, float]:
         """How far the arm is from passing, to find the nearest of several: smaller is nearer.
 
-        First whether it breaks a rule, then how far beyond a rule's limit its farthest number has
-        its bound, in half-widths of that number's interval; infinite where one has no interval.
+        First whether it breaks a rule. Then how far the bound of a number that does not pass lies
+        from the rule's limit, in half-widths of the number's interval: the farthest of them, and
+        infinite where one has no interval.
         """
         far = 0.0
         for number in self.numbers:

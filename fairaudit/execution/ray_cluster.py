@@ -118,7 +118,7 @@ class Cluster(Generic[Shared, Task, Answer]):
         self._closing = ExitStack()
 
     def __enter__(self) -> Self:
-        """Connect to Ray and ask for workers; where that fails, undo what was done of it."""
+        """Connect to Ray and ask for workers; where that fails, end them and leave Ray."""
         try:
             self._open()
         except BaseException:
@@ -251,13 +251,15 @@ class Cluster(Generic[Shared, Task, Answer]):
         address = self._request.address
         settings: dict[str, object] = {"address": address}
         if address is None:
-            private = scratch() / "ray"  # Ray's default folder is readable by everybody
+            # For Ray's own files, as its default folder is readable by everybody.
+            private = scratch() / "ray"
             self._closing.callback(shutil.rmtree, private, ignore_errors=True)
             needed = math.ceil((self._request.workers or 0) * self._request.cpus)
             cores = max(available_cores(), needed)
             settings = {"address": "local", "num_cpus": cores, "include_dashboard": False}
             settings["_temp_dir"] = str(private)
-        # Ray lets workers look for modules in the folder where it is started, before all others.
+        # Ray lets workers look for modules in the folder where it is started, before all others: so
+        # it is started in an empty one.
         empty = self._closing.enter_context(TemporaryDirectory(dir=scratch()))
         self._closing.callback(self._ray.shutdown)
         try:
@@ -308,7 +310,8 @@ class _RayWorker(Generic[Shared, Task, Answer]):
     def __init__(
         self, serve: Callable[[Shared, Task], Answer], shared: Shared, folder: str
     ) -> None:
-        named_code.look_in(folder)  # that of the command: this process runs elsewhere
+        # ``folder`` is where the command runs; Ray starts this process elsewhere.
+        named_code.look_in(folder)
         with suppress(OSError):  # another machine may have no such folder
             os.chdir(folder)
         # Ctrl-C reaches the whole process group; the parent decides what it means.
@@ -366,7 +369,7 @@ def _last_line(error: BaseException) -> str:
 def _signal_handlers_kept() -> Iterator[None]:
     """Put this process's signal handlers back after the ``with`` block: Ray replaces SIGTERM's.
 
-    In another thread than the main one, none can be set, by Ray neither.
+    Only the main thread can set handlers, so in another one Ray replaces none either.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -111,7 +111,8 @@ def open_rundir(plan: Plan) -> Iterator[RunDir]:
         refuse_other_data(config)
         try:
             _clear(rundir, with_trainings=not config.resume)
-            os.ftruncate(lock, 0)  # a second run that finds the lock held names this process
+            # The process id, so that a second run that finds the lock held can name this process.
+            os.ftruncate(lock, 0)
             os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
         except OSError as error:
             raise output_error(rundir.jobs, error) from error
@@ -134,7 +135,7 @@ def share_trainings(source: Path, target: Path) -> None:
     """
     (target / JOBS).mkdir(parents=True, exist_ok=True)
     _refuse_foreign(target / JOBS)
-    (target / JOBS / _LOCK).touch(mode=0o600)  # by which a run knows its own folder
+    (target / JOBS / _LOCK).touch(mode=0o600)  # by this file a run knows a folder as its own
     for path in (source / JOBS).iterdir():
         place = target / JOBS / path.name
         if place.exists() or not (is_job_file(path) or path.name == _MANIFEST):
@@ -262,7 +263,10 @@ def _refuse_foreign(jobs: Path) -> None:
 
 
 def _clear(rundir: RunDir, *, with_trainings: bool) -> None:
-    """Delete temporary files of crashed runs; ``with_trainings``: trainings, logs, manifest too."""
+    """Delete temporary files of crashed runs.
+
+    ``with_trainings``: whether finished trainings, logs and the manifest are deleted, too.
+    """
     remove_temporaries(rundir.out)
     remove_temporaries(rundir.jobs)
     if with_trainings:

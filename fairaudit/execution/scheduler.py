@@ -166,6 +166,7 @@ class _Board:
                 ready.append(job)
         if not ready:
             return None
+        # Removed, so that the seeds that are left are those of other workers.
         own_seed = self.last_seed.pop(worker, None)
         seeds_of_others = self.last_seed.values()
         # False sorts before True, and min() keeps the plan's order among equals.
@@ -195,7 +196,8 @@ class _Board:
         if isinstance(answer, Died):
             self.deaths[job.id] += 1
             if self.deaths[job.id] < _ATTEMPTS:
-                ids = {*self.waiting, job.id}  # again at its place in the plan
+                # The job waits again at its place in the plan, not behind all others.
+                ids = {*self.waiting, job.id}
                 self.waiting = {key: planned for key, planned in self.jobs.items() if key in ids}
                 return None
             died = f"the training process died {_ATTEMPTS} times, at last of {answer.cause}"
@@ -225,7 +227,8 @@ class _Board:
     def fails_alike(self, job: Job, error: FairauditError) -> bool:
         """Whether the same arm failed with this error at another seed too, and succeeded at none.
 
-        Then the user's own code is at fault, and training the other seeds is pointless.
+        Then the user's own code is at fault, and training the other seeds is pointless. Messages
+        are compared by how they begin: that of a recorded failure may end in a hint.
         """
         if any(self.jobs[job_id].name == job.name for job_id in self.done):
             return False

@@ -109,13 +109,15 @@ def prepare_rows(
         encoded = encoder.encode(split)
     if is_flat:
         encoded = replace(encoded, train=_flattened(encoded.train), test=_flattened(encoded.test))
-    inputs_of_train, rows = encoded.train, encoded.split.train
+    rows = encoded.split.train
     grouping = dataset.groupings[0]  # the first one steers splits and methods that read groups
+    train_inputs: DecodedRows | torch.Tensor
+    if isinstance(encoded.train, DecodedRows):
+        train_inputs = encoded.train  # the pool decodes the rows of a large table batch by batch
+    else:
+        train_inputs = torch.from_numpy(encoded.train[:])  # in memory
     pool = TrainingPool(
-        # A pool decodes the rows of a table batch by batch; images are in memory.
-        inputs_of_train
-        if isinstance(inputs_of_train, DecodedRows)
-        else torch.from_numpy(inputs_of_train[:]),
+        train_inputs,
         torch.from_numpy(dataset.labels[rows]),
         torch.from_numpy(grouping.groups[rows]),
         n_classes=len(dataset.classes),

@@ -60,7 +60,7 @@ def train_twins(
     try:
         second = steps_alone.fit(second_task, [])
         arrays |= named(STEP_FACT, outcome(second_task, second, prepared))
-    except DivergedError:  # as steps may that are not clipped: the cost is then split in two parts
+    except DivergedError:  # steps that are not clipped may diverge: the cost then has two parts
         return arrays, {STEP_FACT: StepTwin.NONE}
     return arrays, {STEP_FACT: StepTwin.TRAINED}
 
@@ -80,7 +80,8 @@ def task_of_steps_alone(
     """
     if find(arm.method).is_normalised or not isinstance(method, GradientMethod):
         return None
-    factors = first.trace.stacked()[FACTOR][1].float().numpy()  # of every step and repeat
+    _, of_steps = first.trace.stacked()[FACTOR]  # steps [T], factors [T, R]
+    factors = of_steps.float().numpy()
     if not np.isfinite(factors).all():
         return None
     return replace(task, source={**task.source, FACTOR: factors})

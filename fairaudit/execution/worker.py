@@ -71,8 +71,8 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
     spec = find(arm.method)
     prepared = prepare_seed(plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in spec.needs)
     arrays, of_training = _train(plan, job, arm, prepared, source)
-    # Which rows were tested: twins are read beside their arm's own job, which says it; a study
-    # keeps its rows in arrays of its own, unless code of the user's trains it.
+    # Which rows were tested is left out for twins, since the job of their arm says it, and for a
+    # study, which keeps its rows in arrays of its own (unless code of the user's own trains it).
     if not job.is_twins and (not plan.study or arm.capability):
         arrays = {**_rows_of_split(prepared), **arrays}
     seconds = time.perf_counter() - began

@@ -25,8 +25,6 @@ PREDICTED = MetricSpec(
     worst="lowest",
     compute=lambda rows: (rows.chosen, rows.everyone),
 )
-
-
 # Of a target class: the share of rows that are of it.
 _OF_CLASS = replace(PREDICTED, name="of_class", compute=lambda rows: (rows.truth, rows.everyone))
 LEAST_OF_EACH = 10  # test rows of a class for a group to have that outcome
@@ -79,13 +77,15 @@ def constant_answers(
         present = [y for y, count in enumerate(rows) if count >= LEAST_OF_EACH]
         if len(present) < 2 or any(share.value is None for share in given):
             continue
-        values = [share.value or 0.0 for share in given]  # none is None, as mypy cannot see
+        values = [share.value or 0.0 for share in given]  # `or` is for mypy: no value is None here
         answer = values.index(max(values))
         others = [y for y in present if y != answer]
         if any(values[y] >= KEPT * truth[y] for y in others):
             continue
+        # Shares predicted as another class than the answer, at each seed.
         elsewhere = [table.by_seed[:, k] for y, table in enumerate(predicted) if y != answer]
         is_every_row = not np.any(np.array(elsewhere) > 0)
+        # Of each other class: upper limit of the share predicted, a fifth of the true share.
         highs = [(given[y].high, KEPT * truth[y]) for y in others]
         is_below = all(high is not None and high < limit for high, limit in highs)
         most = max(others, key=lambda y: values[y])

@@ -155,6 +155,7 @@ def compare(
         >>> [(group.group, group.value("privacy_cost")) for group in cost.by_group]
         [('F', 0.5), ('M', 0.0)]
     """
+    # Both at the seeds that both have, in one order.
     of_seed = {p.seed: p for p in baseline}
     private = sorted((p for p in private if p.seed in of_seed), key=lambda p: p.seed)
     baseline = [of_seed[p.seed] for p in private]
@@ -339,7 +340,7 @@ def _comparison(
         shown[name] = replace(table, one_model=selection.one_model)
         if name not in against_constant:
             gaps += gaps_of(shown[name], selection)
-        if table.divisor is not None:  # an impact ratio: whose rate the others are divided by
+        if table.divisor is not None:  # of an impact ratio: by whose rate the others are divided
             divided_by[name] = selection.names[table.divisor]
     groups = [_measure(k, selection, shown, train) for k in range(len(selection.names) + 1)]
     return Measured(

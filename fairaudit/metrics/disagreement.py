@@ -187,8 +187,10 @@ def _table(name: str, sides: Sequence[list[SeedScores]], records: EvaluatedRecor
     for side in sides:
         agrees &= np.array([score.values for score in side]).mean(axis=0) == 0.0
     unanimous = np.flatnonzero(agrees & (counts > 0))
+    # No covariance with other groups, so that a difference adds up both variances.
     table.covariance[:, unanimous, :] = table.covariance[:, :, unanimous] = 0.0
-    # Half of the interval is z times the root of this variance, for V_seed is 0, too.
+    # Half of the interval is then z times the root of this variance, for V_seed is 0: with equal
+    # answers at every seed the values at the seeds are all 0.
     table.covariance[:, unanimous, unanimous] = (exact_upper(counts[unanimous]) / _Z) ** 2
     return table
 

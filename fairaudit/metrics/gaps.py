@@ -23,9 +23,9 @@ def minimum_detectable(spread: Spread, pairs: int = 1) -> float | None:
     """The gap that an audit of this size would find with power .80; None without an interval.
 
     A gap is found when it exceeds the half-width h of its interval, so this is ``h + t_.80 SE``
-    with ``SE^2 = V_seed + V_shared`` and Satterthwaite's degrees of freedom. With ``t_.975 SE`` in
-    place of h only .72 of such gaps are found at 5 seeds where both variances are equal; so .79 to
-    .80 are. Source: docs/methods.md 6.7.
+    with ``SE^2 = V_seed + V_shared`` and Satterthwaite's degrees of freedom. Of gaps of this size
+    .79 to .80 are found. With ``t_.975 SE`` in place of h it would be .72, at 5 seeds and equal
+    variances. Source: docs/methods.md 6.7.
 
     Args:
         spread: The gap with its variances.
@@ -71,7 +71,7 @@ class GroupSelection:
         n_seeds: Seeds measured.
         one_model: Whether one model is what is measured, so that one seed is enough.
         suppressed_below: A group of fewer test records is hidden, so compared with no other.
-        each: What a seed is called: a seed, a training.
+        each: The word for one of the seeds in messages: ``seed``, or ``training``.
 
     Example:
         >>> import numpy as np
@@ -182,7 +182,7 @@ def _too_thin(table: MetricTable, selection: GroupSelection, k: int) -> str:
     """
     n, of_group = int(table.counts[k]), int(selection.counts[k])
     where = f" in group {selection.names[k]!r}" if k < len(selection.names) else ""
-    # Fewer than the group has: a rate that rests on a part of it, as tpr on the positives.
+    # The rate rests on fewer records than the group has, as tpr on the positives alone.
     if n < of_group and n < LEAST_OF_CLASS:
         return f"rests on {numbered(n, 'test record')}{where}; {LEAST_OF_CLASS} are needed"
     spec = spec_of(table.name)
@@ -212,7 +212,7 @@ def gaps_of(table: MetricTable, selection: GroupSelection) -> list[Gap]:
     present = [k for k in range(whole) if selection.counts[k]]
     sharing = selection.pairs
     gaps = [_gap(table, selection, a, b, sharing) for a, b in combinations(present, 2)]
-    if "groups" not in spec_of(table.name).needs:  # else all rows together have none
+    if "groups" not in spec_of(table.name).needs:  # an impact ratio does not exist for all rows
         gaps += [_gap(table, selection, a, whole, sharing) for a in present]
     return [*gaps, _largest(table, selection)]
 
@@ -220,7 +220,7 @@ def gaps_of(table: MetricTable, selection: GroupSelection) -> list[Gap]:
 def _gap(table: MetricTable, selection: GroupSelection, a: int, b: int, sharing: int) -> Gap:
     """The gap between groups ``a`` and ``b``, or between ``a`` and all rows where b is K.
 
-    ``sharing``: The pairs that share the 5 % of the test which detects it (``selection.pairs``).
+    ``sharing``: how many pairs share the 5 % of the test which detects it (``selection.pairs``).
     """
     spread = checked_contrast(table, selection, a, b)
     small = selection.too_few(a) or selection.too_few(b)
@@ -302,6 +302,7 @@ def _largest(table: MetricTable, selection: GroupSelection) -> Gap:
             reason=why,
             reading="cannot tell",
         )
+    # Two groups, the one of the lower index first -> their difference.
     spreads = {pair: checked_contrast(table, selection, *pair) for pair in combinations(usable, 2)}
     a, b = max(spreads, key=lambda pair: abs(spreads[pair].value))
     if spreads[a, b].value < 0:  # the larger value first

@@ -306,7 +306,7 @@ def impact_ratio(
     ratio = rates / rates[:, [top]]
     ratio[:, -1] = np.nan  # "all rows" has no impact ratio
     # d(r_k / r_top) = (d r_k - ratio_k d r_top) / r_top: 0 for the most selected group itself. An
-    # undefined ratio counts as 0 here, so that no NaN gets into the variances of other groups.
+    # undefined ratio (of all rows, an absent group) counts as 0, so that no NaN gets into others.
     mean_ratio = np.nan_to_num(ratio.mean(axis=0))
     jacobian = np.eye(len(mean))
     jacobian[:, top] -= mean_ratio

@@ -410,6 +410,7 @@ class EvaluatedRows:
         NaN for a group that lacks one of both, and everywhere if a probability is not finite.
         Source: DeLong et al. 1988 (placement values); docs/methods.md 6.5.
         """
+        # Never None: ``class_metrics`` has this metric only where there is a scored class.
         score = self.probabilities[:, self.outcome.scored]
         truth = self.labels == self.outcome.scored
         n = len(score)
@@ -450,7 +451,7 @@ class EvaluatedRows:
         with np.errstate(invalid="ignore"):  # 0 / 0 for a group without rows
             per_group = np.abs(excess).sum(axis=1) / sizes
         overall = np.abs(excess.sum(axis=0)).sum() / len(self.labels)
-        nothing = np.zeros(len(self.labels))
+        nothing = np.zeros(len(self.labels))  # influences
         everyone = np.ones(len(self.labels), dtype=bool)
         return SeedScores(np.append(per_group, overall), nothing, nothing, everyone)
 

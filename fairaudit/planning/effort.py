@@ -103,8 +103,8 @@ class Effort:
 
 def record_work(config: AuditConfig, facts: ModelFacts, model: str) -> float:
     """The work of one record in a training step; arguments as of :func:`effort`."""
-    # Multiplications in a record's forward pass. A linear model on a table stays at 0: RECORD
-    # holds its few.
+    # Multiplications in a record's forward pass. They stay 0 for a linear model on a table, whose
+    # few are in RECORD.
     products = 0.0
     if facts.gradients == BY_VMAP:
         products = VMAP_FACTOR * (facts.products or 0) + COPY_FACTOR * facts.copied
@@ -163,6 +163,7 @@ def amount_read(
             break
     angle_checkpoints, rows = angles
     term_checkpoints, batches, curved = terms
+    # Terms are read at some of the checkpoints at which angles are.
     steps = spread(steps, min(angle_checkpoints, kept))
     return Amount(steps, spread(steps, term_checkpoints), rows, curved, batches)
 

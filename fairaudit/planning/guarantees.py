@@ -43,7 +43,7 @@ def of_one_training(
     if event is None:
         reason = "noise multiplier 0: not private" if spec.is_private else "not private"
         return ArmPrivacy(guarantee=Guarantee.NONE, reason=reason)
-    # Of a third-party method it depends on whether its code passed `methods --check` here.
+    # That of a third-party method depends on whether its code passed `methods --check` here.
     guarantee = as_checked(spec) if home_of(spec) else spec.guarantee
     if own_module:
         guarantee = guarantee.of_own_module()

@@ -200,6 +200,7 @@ def narrowed(plan: Plan, looks: Mapping[str, int]) -> Plan:
     arms = tuple(arm for arm in plan.arms if arm.key in counts)
     # Seeds are config.seed, config.seed + 1, ..: the difference is a job's place among them.
     jobs = tuple(job for job in plan.jobs if job.seed - config.seed < counts.get(job.arm, 0))
+    # An upper bound: an arm that is trained at fewer seeds counts as if at all of them.
     released = _epsilon_of_everything(arms, seeds, plan.training.delta)
     training = {"seeds": seeds, "epsilon_if_all_released": released}
     narrow = replace(
@@ -449,8 +450,8 @@ def _epsilon_of_everything(
         shared: list[SampledGaussian] = []  # of the arms that train on the same samples
         separate: list[tuple[PrivacyEvent, int]] = []
         for arm in trained:
-            # The k-th candidates of all arms train on the same samples, but a search is charged as
-            # a whole and not by steps: there is no joint event of several searches.
+            # A search is charged as a whole and not by steps, so several searches have no joint
+            # event, though their k-th candidates train on the same samples.
             if arm.search:
                 return None
             event = arm.privacy.event
@@ -474,11 +475,7 @@ def _epsilon_of_everything(
 def _notices(
     resolver: SettingsResolver, arms: tuple[Arm, ...], facts: ModelFacts
 ) -> Iterator[Message]:
-    """What a reader of a plan must know.
-
-    Methods that ``all`` left out, a model whose gradients take long, unequal epsilons, too few
-    seeds.
-    """
+    """Notices: a model whose gradients take long, methods left out, unequal epsilons, few seeds."""
     if facts.why_copied:
         yield ModelCopied(facts.copied, facts.why_copied)
     for name, why in resolver.omitted.items():
@@ -487,6 +484,7 @@ def _notices(
     for arm in arms:
         if arm.privacy.headline is not None:
             epsilons[arm.key] = arm.privacy.headline
+    # As they are shown, rounded up: a difference that nobody sees needs no notice.
     is_unequal = len(set(map(shown_up, epsilons.values()))) > 1
     if resolver.config.noise_multiplier is not None and is_unequal:
         yield UnequalEpsilon(tuple(epsilons.items()))

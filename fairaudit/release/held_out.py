@@ -85,7 +85,8 @@ def held_out(
     """
     correct = probabilities.argmax(1) == dataset.labels[rows]
     repeats = next(facts.repeats for facts in report.arms if facts.key == arm)
-    # A seed's accuracy is then a mean over several trainings, which spreads less than one.
+    # Whether a seed's accuracy is a mean over several trainings, which spreads less than one: over
+    # repeats, or over the candidates of a search.
     is_mean = repeats > 1 or ("tune" in report.config and bool(report.config["tune"].value))
     among = sum(len(grouping.names) for grouping in dataset.groupings)
     checks = []
@@ -100,8 +101,8 @@ def held_out(
                 accuracy = float(right.mean())
             if len(right) and len(seeds) > 1 and not is_mean:
                 least = pooled_sd(by_arm.values())
-                # Where no split is given, these are other rows than any seed's test rows. So s is
-                # at least the standard error of a share over so many rows.
+                # Where no split is given, the held-out rows are other rows than any seed's test
+                # rows, so s is at least the standard error of a share over so many rows.
                 if dataset.split is None:
                     share = float(np.mean(seeds))
                     least = max(least, math.sqrt(share * (1.0 - share) / len(right)))

@@ -130,7 +130,7 @@ class ReleasedModel:
                         f"column {name} holds no numbers", "give the column as it was in training"
                     )
         pieces = []
-        for at in range(0, max(1, table.num_rows), ROWS):
+        for at in range(0, max(1, table.num_rows), ROWS):  # a table without rows is one empty piece
             piece = replace(stored, table=table.slice(at, ROWS))
             pieces.append(self._probabilities(inputs.of(piece)))
         return Predictions(np.concatenate(pieces), inputs)
@@ -242,9 +242,11 @@ def _network(
         shape = (int(np.prod(shape)),)  # it reads an image as a row of numbers
     if not is_factory(make.model):
         sizes = layer_sizes(make.model, recipe.shape, len(recipe.classes), make.hidden)
+        # Each output of a layer has a weight for every input, and a bias.
         n_claimed = sum(fan_out * (fan_in + 1) for fan_out, fan_in, _ in sizes)
+        # Checked before memory is taken for the layers that the recipe claims.
         if n_claimed != sum(values.size for values in tensors.values()):
-            raise _unlike("its layers")  # before memory is taken for what the recipe claims
+            raise _unlike("its layers")
     module = fresh_model(
         make.model,
         shape,

@@ -134,7 +134,7 @@ def plan_release(request: ReleaseRequest) -> ReleasePlan:
     overrides = _overridden_gates(audited, report, request)
     config = _config(report, audited, request)
     refuse_other_factory(config.model, request.model)
-    pool = None  # sha256 of --public-data, if the method learns from it
+    pool = None  # sha256 of --public-data, if one is given and the method learns from it
     if Need.PUBLIC_POOL in find(audited.method).needs:
         pool = pool_digest(config)
     dataset = read_by(codebook_of(report, config, by_public=pool is not None), config)
@@ -328,7 +328,7 @@ def _config(report: Report, arm: ArmFacts, request: ReleaseRequest) -> AuditConf
             version.
     """
     values: dict[str, object] = {name: option.value for name, option in report.config.items()}
-    # Not of this training: back to their defaults.
+    # Options that are not about this training: back to their defaults.
     others = ["leakage", "leakage_seeds", "again", "self_check", "preset", "variant"]
     # What settings and noise follow from; the report has the numbers themselves.
     others += ["settings", "epsilon"]
@@ -439,5 +439,5 @@ def _arm(audited: ArmFacts, report: Report, config: AuditConfig, dataset: Datase
             f"{audited.privacy.guarantee.value}, epsilon {audited.privacy.headline}",
             hint="audit again with this version and these data",
         )
-    # By itself the arm is no part of a sweep, and its key would lack the epsilon.
+    # Made by itself the arm is no part of a sweep, so its own key would lack the epsilon.
     return arm.model_copy(update={"key": audited.key})
