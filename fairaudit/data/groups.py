@@ -289,12 +289,20 @@ def binned(name: str, values: NDArray[np.float64], spec: str) -> Levels:
                 f"--bin {quoted(name)}: {quoted(spec)} is not a rising list of numbers",
                 "write for example 18,30,60 or q4",
             )
-    texts = []
-    for edge in edges.tolist():
-        texts.append(str(int(edge)) if edge.is_integer() else f"{edge:.6g}")
+    texts = _texts_of(edges.tolist())
     # No sign that a gate expression would need quoted.
     names = [f"{low} to under {high}" for low, high in pairwise(texts)]
     names = [f"under {texts[0]}", *names, f"{texts[-1]} and over"]
     cut = np.searchsorted(edges, values, side="right").astype(np.int64)
     cut[np.isnan(values)] = -1
     return Levels(cut, tuple(names))
+
+
+def _texts_of(edges: Sequence[float]) -> list[str]:
+    """Distinct edges as texts of which no two are alike: six digits, or as many as that takes."""
+    texts: list[str] = []
+    for digits in range(6, 18):  # 17 digits tell any two numbers apart
+        texts = [str(int(x)) if x.is_integer() else f"{x:.{digits}g}" for x in edges]
+        if len(set(texts)) == len(edges):
+            break
+    return texts

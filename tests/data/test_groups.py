@@ -1,8 +1,10 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from fairaudit.data.dataset import MISSING
-from fairaudit.data.groups import require_groups
+from fairaudit.data.groups import binned, require_groups
 from fairaudit.errors import ConfigError, DataError
 
 
@@ -39,6 +41,33 @@ def test_edges_make_bins_closed_at_the_lower_end(load, people):
     dataset = load({**people, "age": ages}, group=("age",), bin={"age": "18,30"})
     assert sizes(dataset.groupings[0]) == {"under 18": 8, "18 to under 30": 16, "30 and over": 16}
     assert "group_binned" not in [n.code for n in dataset.notices]
+
+
+@pytest.mark.parametrize(
+    ("spec", "texts"),
+    [
+        ("1234567.25,1234567.5,1234567.75", ("1234567.2", "1234567.5", "1234567.8")),
+        ("1234567.26,1234567.29", ("1234567.26", "1234567.29")),
+        ("100000,100000.04", ("100000", "100000.04")),
+        ("0.1,0.30000000000000004,0.3000000000000001", None),
+        ("0.3333333333,29.75,1234567.25", ("0.333333", "29.75", "1.23457e+06")),  # as ever
+    ],
+)
+def test_edges_that_differ_make_names_that_differ(spec, texts):
+    edges = np.array([float(part) for part in spec.split(",")])
+    levels = binned("height", np.append(edges, edges[0] - 1), spec)
+    assert levels.codes.tolist() == [*range(1, len(edges) + 1), 0]
+    assert len(set(levels.names)) == len(edges) + 1
+    if texts is not None:
+        between = [f"{low} to under {high}" for low, high in pairwise(texts)]
+        assert levels.names == (f"under {texts[0]}", *between, f"{texts[-1]} and over")
+
+
+def test_groups_of_edges_that_lie_close_are_not_merged(load, people):
+    wealth = [1234567.0, 1234567.3, 1234567.6, 1234568.0] * 10
+    bins = {"wealth": "1234567.25,1234567.5,1234567.75"}
+    grouping = load({**people, "wealth": wealth}, group=("wealth",), bin=bins).groupings[0]
+    assert list(sizes(grouping).values()) == [10, 10, 10, 10]
 
 
 def test_quantiles_of_a_column_full_of_ties_still_make_two_groups(load, people):
