@@ -6,7 +6,7 @@ from fairaudit.choosing.choice import OUTCOMES, Choice
 from fairaudit.choosing.choose import Candidates
 from fairaudit.choosing.tested import Tested, number_text
 from fairaudit.cli.durations import duration_text
-from fairaudit.cli.estimate import estimated_seconds
+from fairaudit.cli.estimate import estimated_seconds, twin_seconds
 from fairaudit.cli.lines_gate import annotation
 from fairaudit.errors import numbered
 from fairaudit.planning.plan import narrowed
@@ -28,7 +28,14 @@ def course_lines(pool: Candidates, cores: int) -> Iterator[str]:
     largest = [arms[0].key for arms in pool.families.values()]
     first = narrowed(plan, dict.fromkeys(largest, pool.looks[0]))
     least = duration_text(estimated_seconds(first, cores))
-    most = duration_text(estimated_seconds(plan, cores))
+    most_seconds = estimated_seconds(plan, cores)
+    if plan.config.twins != "always":  # those of the arm that the report shows come at the end
+        most_seconds += max(
+            twin_seconds(narrowed(plan, {arm.key: pool.looks[-1]}), cores)
+            for arms in pool.families.values()
+            for arm in arms
+        )
+    most = duration_text(most_seconds)
     sizes = ", then ".join(map(str, pool.looks))
     yield (
         f"  looks   {sizes} seeds, each test at {100 * pool.course.level:.3g} % · first look "

@@ -20,8 +20,10 @@ from fairaudit.choosing import tested as parts
 from fairaudit.choosing.arm_outcome import lacks_limit, numbers_of, outcome_of, refuse_unfit
 from fairaudit.choosing.choice import Choice
 from fairaudit.choosing.choose import candidates, choose, exit_code
+from fairaudit.choosing.lines import course_lines
 from fairaudit.choosing.sequence import skewed_quantile
 from fairaudit.cli import app
+from fairaudit.cli.estimate import estimated_seconds, twin_seconds
 from fairaudit.config.options import OF_OTHER_CODE
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.errors import ConfigError
@@ -187,6 +189,24 @@ def test_the_first_look_has_ten_seeds_unless_seeds_are_given(people_csv):
     assert prepared(people_csv, rule, seeds=None, seeds_max=20).looks == (10, 20)
     assert prepared(people_csv, rule, seeds=6, seeds_max=12).looks == (6, 12)
     assert len(prepared(people_csv, rule, seeds=6, seeds_max=12).prepared.plan.jobs) == 3 * 12
+
+
+@pytest.mark.parametrize("twins", ["auto", "always", "off"])
+def test_the_time_at_most_has_the_twins_of_the_arm_that_is_shown(people_csv, monkeypatch, twins):
+    """They are trained at the end, at as many seeds as the last look has."""
+    told = []
+    monkeypatch.setattr("fairaudit.choosing.lines.duration_text", lambda s: told.append(s) or "")
+    found = prepared(people_csv, "privacy_cost_gap > 2pt", twins=twins, epochs=200)
+    list(course_lines(found, 1))
+    least, most = told
+    plan = found.prepared.plan
+    assert least < most
+    # A training of each arm's is followed by its two twins.
+    of_arm = [twin_seconds(narrowed(plan, {f"dpsgd@{e}": 5}), 1) for e in (8, 2)]
+    without = replace(plan, config=plan.config.model_copy(update={"twins": "off"}))
+    expected = {"auto": max(of_arm), "always": sum(of_arm), "off": 0.0}[twins]
+    assert most == pytest.approx(estimated_seconds(without, 1) + expected)
+    assert (expected > 0.0) == (twins != "off")
 
 
 def test_an_epsilon_that_a_rule_forbids_is_no_candidate_and_ends_no_method(people_csv):
