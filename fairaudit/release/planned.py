@@ -1,6 +1,7 @@
 """A stored report -> what is trained for release, or why it is not."""
 
 import hashlib
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from fairaudit.planning.chosen import unmet
 from fairaudit.planning.draft import ArmDraft, refuse_noisy_counts
 from fairaudit.planning.search import CandidateSearch
 from fairaudit.planning.settings import SettingsResolver
+from fairaudit.privacy.accounting import MOST_STEPS
 from fairaudit.release.checks import refuse_unfit
 from fairaudit.release.next_command import gates_pass, outcomes_of
 from fairaudit.report.load import parsed, report_bytes, report_file
@@ -390,6 +392,20 @@ class StoredDraft(ArmDraft):
         return settings
 
 
+def _refuse_impossible(training: TrainingFacts) -> None:
+    """Refuse a schedule or a delta that no audit has, before epsilon is computed of it.
+
+    Raises:
+        ConfigError: No step or too many, or a delta that is no probability.
+    """
+    counts = training.steps_per_epoch, training.epochs
+    if min(counts) < 1 or math.prod(counts) > MOST_STEPS or not 0.0 < training.delta < 1.0:
+        raise ConfigError(
+            "the report has a number of steps or a delta that no audit has",
+            hint="run the audit again",
+        )
+
+
 def _arm(audited: ArmFacts, report: Report, config: AuditConfig, dataset: Dataset) -> Arm:
     """The audited arm, once what its stored numbers guarantee is what the report promises.
 
@@ -399,11 +415,13 @@ def _arm(audited: ArmFacts, report: Report, config: AuditConfig, dataset: Datase
     user's own is made for them, as in the audit.
 
     Raises:
-        ConfigError: Its guarantee is not that of the report, a number lies out of its range, this
-            version does not make its search, or the user's own model changed since the audit.
+        ConfigError: Its guarantee is not that of the report, a number lies out of its range, the
+            schedule or delta is none of an audit, this version does not make its search, or the
+            user's own model changed since the audit.
     """
     training, has_own_code = report.training, False
     assert training is not None
+    _refuse_impossible(training)
     if is_factory(config.model):
         facts = examine(config, share_inputs(dataset, config))
         if facts.digest != training.own_model:

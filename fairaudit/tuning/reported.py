@@ -16,6 +16,10 @@ from fairaudit.tuning.search import Choice, Coordinate, Tuning, combinations, na
 from fairaudit.tuning.searched import ArmSearch, Searched
 from fairaudit.tuning.study import Tuned
 
+# Noise on scores over their sensitivity: wider than what a calibration finds, and of each epsilon
+# is a number.
+LEAST_SCORE_NOISE, MOST_SCORE_NOISE = 1e-6, 1e12
+
 
 def searched_in(coordinates: Mapping[str, Coordinate]) -> dict[str, Searched]:
     """What a search varies, as a report holds it: name of a setting -> its range or choices."""
@@ -66,8 +70,9 @@ def reported_search(draft: ArmDraft, report: Report, arm: str) -> Tuning | None:
         tuned.trials > 1
         and stored.mean_tries == tuned.trials  # as :func:`charged_search` draws them
         and shape in SHAPES
-        # Epsilon reads the square, so it would not show a negative multiplier.
-        and stored.score_noise_multiplier > 0.0
+        # Epsilon reads the square, so it would not show a negative multiplier, and of one out of
+        # this range it is not a number.
+        and LEAST_SCORE_NOISE <= stored.score_noise_multiplier <= MOST_SCORE_NOISE
     )
     # ``shape`` is tested once more for mypy alone.
     if noises is None or shape is None or not is_possible:

@@ -346,6 +346,8 @@ def test_a_report_that_claims_another_search_or_other_numbers_is_refused(two, pl
         {"shape_tries": None},
         {"score_noise_multiplier": search.score_noise_multiplier * 0.99},
         {"score_noise_multiplier": -search.score_noise_multiplier},
+        # Of these epsilon would be infinite, or no number at all.
+        *({"score_noise_multiplier": noise} for noise in (5e-324, 1e-200, 1e-160, 1e200, 1e308)),
         {"searched": wider},
         {"forms": tuple(others)},
         {"forms": (*others, longer)},

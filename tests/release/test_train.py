@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import re
 import secrets
@@ -200,6 +201,38 @@ def test_a_report_whose_guarantee_is_not_that_of_its_numbers_is_refused(stored, 
         monkeypatch.setattr("fairaudit.release.planned.parsed", lambda *_, lying=lying, **__: lying)
         with pytest.raises((ConfigError, PrivacyError)):
             plan_release(ReleaseRequest(path, "dpsgd"))
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"epochs": 10**306},  # of so many steps epsilon is infinite
+        {"epochs": 10**400},
+        {"steps_per_epoch": 10**400},
+        {"steps_per_epoch": 0},
+        {"epochs": -1},
+        {"delta": 0.0},
+        {"delta": 1.5},
+        {"delta": math.nan},
+    ],
+)
+def test_a_schedule_or_a_delta_that_no_audit_has_is_refused(stored, monkeypatch, update):
+    path = stored()
+    report = load_report(path)
+    reference, arm = report.arms
+    lying = report.model_copy(
+        update={
+            "training": report.training.model_copy(update=update),
+            "arms": (
+                reference,
+                arm.model_copy(update={"settings": {**arm.settings, "noise_multiplier": 0.001}}),
+            ),
+        }
+    )
+    monkeypatch.setattr("fairaudit.release.planned.parsed", lambda *_, **__: lying)
+    with pytest.raises(ConfigError, match="that no audit has") as caught:
+        plan_release(ReleaseRequest(path, "dpsgd"))
+    assert "\n" not in str(caught.value)
 
 
 def test_undeclared_columns_stop_it_unless_the_card_may_say_so(trained):
