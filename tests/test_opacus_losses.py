@@ -229,6 +229,30 @@ def test_a_criterion_that_reads_the_batch_is_refused(criterion, dtype):
     assert torch.equal(parameters(model), before)
 
 
+def test_losses_that_are_infinite_are_no_reading_of_the_batch():
+    outputs = numbers(B, K)
+
+    def infinite(outputs, targets):
+        return outputs.square().sum(1).where(targets > 0, math.inf).mean()
+
+    for finite in range(B + 1):  # so many records have a finite loss
+        targets = torch.tensor([1] * finite + [0] * (B - finite))
+        values, _ = SingleLosses(infinite, "mean")(outputs.clone().requires_grad_(), targets)
+        assert values.isfinite().sum() == finite
+
+
+def test_a_criterion_that_reads_the_batch_is_found_after_a_batch_of_infinite_losses():
+    def mixing(outputs, targets):
+        losses = (outputs - outputs.mean(0)).square().sum(1)
+        return losses.where(targets > 0, math.inf).mean()
+
+    losses = SingleLosses(mixing, "mean")
+    outputs = numbers(B, K)
+    losses(outputs.clone().requires_grad_(), torch.zeros(B, dtype=torch.long))
+    with pytest.raises(TrainingError, match="reads the batch"):
+        losses(outputs.clone().requires_grad_(), torch.ones(B, dtype=torch.long))
+
+
 def test_a_criterion_that_draws_is_not_mistaken_for_one_that_reads_the_batch():
     def noisy(outputs, targets):
         return F.cross_entropy(outputs + 0.1 * torch.randn_like(outputs), targets)

@@ -324,7 +324,7 @@ class SingleLosses:
 
         Returns:
             Whether the comparison is done, or cannot be; False where the batch has fewer than two
-            records with finite outputs, so that another batch is needed.
+            records with finite outputs and losses, so that another batch is needed.
 
         Raises:
             TrainingError: The values differ.
@@ -351,10 +351,11 @@ class SingleLosses:
                     together = trial.criterion(outputs.to(dtype)[kept], cast[kept])
                 except Exception:  # constants of another precision, or what cannot be copied
                     continue
-                # With draws, a batch and its records would differ by luck.
-                if state == global_state():
-                    self._refuse_batch(together, alone[kept])
-                return True
+                if state != global_state():  # a batch and its records would differ by luck
+                    return True
+                self._refuse_batch(together, alone[kept])
+                # Infinite losses tell little: a later batch is compared as well.
+                return int(has_loss.sum()) > 1
         return True
 
     def _refuse_batch(self, together: Tensor, alone: Tensor) -> None:
@@ -368,6 +369,8 @@ class SingleLosses:
             TrainingError: It is another.
         """
         value = float(together.mean() if self._reduction == "mean" else together.sum())
+        if value in (float(alone.mean()), float(alone.sum())):  # also where all are infinite
+            return
         # Rounding: ten times the root of the precision, of the sum of the losses' sizes.
         room = 10 * torch.finfo(alone.dtype).eps ** 0.5 * float(alone.abs().sum())
         if abs(value - float(alone.mean())) <= room / len(alone):
