@@ -82,7 +82,7 @@ def fit_faked(form, on_images, repeats):
 @with_fakes
 @each(FAKED)
 @pytest.mark.parametrize("on_images", [False, True], ids=["rows", "images"])
-@pytest.mark.parametrize("repeats", [1, 2])
+@pytest.mark.parametrize("repeats", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_no_step_of_a_training_mixes_devices(form, on_images, repeats):
     trained, predicted = fit_faked(form, on_images, repeats)
     assert trained.network.theta.device == ELSEWHERE
