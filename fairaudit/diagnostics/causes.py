@@ -241,7 +241,7 @@ class CauseReading:
         }
 
     def _noise_norm(self, sampling: Sampling) -> Tensor:
-        """About the L2 norm of the step's noise, as noise on the mean over a group's records, [K].
+        """About the L2 norm of the noise on a step's sum over the group's records in a batch, [K].
 
         sigma s sqrt(P) / (q N_a): the noise on the sum has P coordinates of std sigma s, and a
         batch is expected to hold q N_a records of group a. In the code sigma s / q is ``noise_std``
