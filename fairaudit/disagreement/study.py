@@ -105,7 +105,7 @@ class Disagreement(Study):
 def _gap_finding(comparison: Comparison) -> FindingMessage | None:
     """The finding that chance decides more of one group than of another; None where none is."""
     gap = main_gap(comparison, DISAGREEMENT)
-    if gap is None or not gap.b or not is_detected(gap):
+    if gap is None or not is_detected(gap):
         return None
     gap = gap.larger_first
     of_group = {group.group: group for group in comparison.by_group}
@@ -116,7 +116,6 @@ def _gap_finding(comparison: Comparison) -> FindingMessage | None:
         first_before=_share_without_privacy(a),
         second=_private_share(b),
         second_before=_share_without_privacy(b),
-        reason=comparison.arm,
     )
 
 
@@ -128,7 +127,6 @@ def _added_finding(comparison: Comparison) -> FindingMessage | None:
         _subject(comparison, DISAGREEMENT_COST),
         now=_private_share(comparison.overall),
         before=_share_without_privacy(comparison.overall),
-        reason=comparison.arm,
     )
 
 

@@ -248,7 +248,9 @@ def _work(
         serve: ``task -> answer``.
         tasks: Where tasks come from and answers go to.
         parent_pipe: Nothing is ever sent through it; it closes when the parent is gone.
-        safe_path: The parent's ``PYTHONSAFEPATH``: the user's own code may start other programs.
+        safe_path: The parent's ``PYTHONSAFEPATH``, None where it has none. The fork server was
+            started with 1 (``_AT_START``), which programs that the user's own code starts must not
+            inherit.
     """
     if safe_path is None:
         os.environ.pop(_SAFE_PATH, None)

@@ -202,6 +202,9 @@ def _part_tables(
     also one table for the parts of step and noise together, which is the cost less the clipping's
     part. If a twin lacks any seed, no part has a value. Source: docs/methods.md 7.1.
 
+    Where the arm's steps are as long as its reference's, the twin of the steps alone is the
+    reference itself: the very same predictions.
+
     Args:
         twins: In order from the reference to the arm, at least one.
         baseline: The reference's predictions at the seeds that are compared.
@@ -218,7 +221,8 @@ def _part_tables(
         lacking += [p.seed for p in baseline if p.seed not in of_seed]
         # At a seed that it lacks the reference holds its place; the parts are made undefined below.
         models = [of_seed.get(p.seed, p) for p in baseline]
-        # A twin that is the reference stays the same object: `costs_between` gives it no variance.
+        # A twin that is the reference stays the same object, by which `costs_between` knows that
+        # the part is 0 at every seed and has no variance.
         after = before
         if any(model is not p for model, p in zip(models, baseline, strict=True)):
             after = evaluated(models, evaluation.labels, records, outcome)
@@ -228,8 +232,10 @@ def _part_tables(
     tables |= costs_between(arm, before, records, outcome, NOISE)
     if len(between) == 2:
         steps_alone, without_noise = between
-        clipping = without_noise, steps_alone  # between these two lies the clipping's part
-        tables |= costs_between(arm, reference, records, outcome, STEP_AND_NOISE, clipping)
+        clipping = (without_noise, steps_alone)  # between these two lies the clipping's part
+        tables |= costs_between(
+            arm, reference, records, outcome, STEP_AND_NOISE, subtracted=clipping
+        )
     if lacking:
         for name, table in tables.items():
             nothing = np.full_like(table.by_seed, np.nan)

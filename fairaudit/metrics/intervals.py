@@ -428,7 +428,7 @@ def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
     bounds = 0.0, max(map(abs, spreads[0].bounds))  # of a size
     # The ends may come from other pairs than the largest: another may have a wider interval.
     low, high = _within((sizes - halves).max(), float(sizes.max()), (sizes + halves).max(), bounds)
-    return estimate_of_top.model_copy(update={"low": low, "high": high, "reason": ""})
+    return estimate_of_top.model_copy(update={"low": low, "high": high})
 
 
 def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estimate:

@@ -180,8 +180,9 @@ class RawCountBounds(GroupAdaptiveClip):
     def update(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
         """The state with this step's bounds, from the noised counts ``answer [R, 2 K]`` unchanged.
 
-        C_k = C0 (1 + (m_k / b_k) / (m / b)), with m_k clipped of b_k records of group k and m of b
-        in all; C0 where that divides by 0.
+        C_k = C0 (1 + (m_k / b_k) / (m / qN)): m_k of the b_k records counted in group k are
+        clipped, m is the sum of the m_k, and qN the expected batch size, not the sum of the b_k.
+        C0 where that divides by 0.
         """
         clipped, others = answer.chunk(2, 1)
         share = clipped / (clipped + others)

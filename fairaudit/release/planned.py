@@ -99,7 +99,7 @@ class ReleasePlan:
         return Need.PUBLIC_POOL in find(self.arm.method).needs
 
     @property
-    def encodes_records(self) -> bool:
+    def fits_on_own_records(self) -> bool:
         """Whether scales and levels may be learned from the table's own records, without privacy.
 
         A method without a student pool learns them from training rows; one with a pool, from that.
@@ -186,7 +186,7 @@ def _overridden_fitting(plan: ReleasePlan, request: ReleaseRequest) -> list[str]
     """
     dataset = plan.dataset
     fitted = set(dataset.features.column_names) - set(dataset.declared)
-    if not fitted or dataset.image_shape is not None or not plan.encodes_records:
+    if not fitted or dataset.image_shape is not None or not plan.fits_on_own_records:
         return []
     if not request.fitted:
         raise PrivacyError(

@@ -90,7 +90,7 @@ def privacy_statement(
         "steps_per_epoch": training.steps_per_epoch,
         "search": None,
         "declared": declared,
-        "fitted_without_privacy": list(recipe.fitted) if plan.encodes_records else [],
+        "fitted_without_privacy": list(recipe.fitted) if plan.fits_on_own_records else [],
         "not_covered": list(not_covered(plan, recipe)),
         "randomness": "operating system; keys were never written and are gone",
         "arithmetic": _ARITHMETIC,
@@ -144,7 +144,7 @@ def not_covered(plan: ReleasePlan, recipe: ReleaseRecipe) -> Iterator[str]:
             "the rows of the file that chance puts into the student pool: half or more of those "
             "that train no teacher"
         )
-    if recipe.fitted and plan.encodes_records:
+    if recipe.fitted and plan.fits_on_own_records:
         yield "preprocessing fitted on rows of the table, listed under fitted_without_privacy"
     if plan.config.balance:
         yield "the sizes of the groups, by which rows were left out"
@@ -265,6 +265,7 @@ def card(plan: ReleasePlan, recipe: ReleaseRecipe) -> str:
         "\n".join(f"- {_text(item, 600)}" for item in not_covered(plan, recipe)),
     ]
     if not arm.privacy.guarantee.rests_on_module:
+        # Of a search, what all its trainings release; else what the one training does.
         event = arm.charge or arm.privacy.event
         assert event is not None, "what is released has an event"
         paragraphs.append(f"{spoken_rates({arm.key: attack_facts(event)})}.")
@@ -281,7 +282,7 @@ def card(plan: ReleasePlan, recipe: ReleaseRecipe) -> str:
             "**It says the same of every row**: the training that the search kept diverged. To "
             "try again because of that is another search, and costs epsilon again."
         )
-    if recipe.fitted and plan.encodes_records:
+    if recipe.fitted and plan.fits_on_own_records:
         paragraphs.append(
             f"**Accepted: {len(recipe.fitted):,} quantities of the preprocessing are exact "
             "functions of rows of the table** (privacy.json, fitted_without_privacy). No epsilon "

@@ -342,7 +342,16 @@ def _tables(
     lists: Mapping[str, int] = NO_LISTS,
     pixels: Sequence[str] = (),
 ) -> TableFiles:
-    """The data of table files that have the same columns."""
+    """The data of table files that have the same columns.
+
+    Args:
+        files: At least one.
+        options: How images are read.
+        image: The column of images, or the name of the one that ``pixels`` become; None where there
+            is none.
+        lists: Column -> how many numbers each of its lists holds; they become so many columns.
+        pixels: Columns that become one column of images.
+    """
     first = files[0]
     fields: list[pa.Field] = []
     for one in first.schema:
