@@ -497,7 +497,16 @@ class TappedConv(_TappedImageLayer):
         return x.dtype == torch.float32 and x.dim() == len(self.kernel) + 2
 
     def weight(self, x: Tensor, delta: Tensor) -> Term:
-        """Each record's gradient: output gradients times windows, written out or as factors."""
+        """Each record's gradient: output gradients times windows, written out or as factors.
+
+        Args:
+            x: Images before padding, [n, N, C, ...]: N images of each of n records.
+            delta: Output gradients [n, N, O, ...].
+
+        Returns:
+            [n, O, C over the number of groups, *kernel] written out, or the factors where these
+            take less memory.
+        """
         x = self._padded(x)
         if not self._is_written_out(x.shape[1:], delta.shape[1:]):
             return Convolved(self, x, delta)

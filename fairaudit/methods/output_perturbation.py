@@ -33,7 +33,9 @@ def _fit_work(sizes: FitSizes) -> FitWork:
     """What the minimiser takes, and its readings: losses of all records under drawn noise."""
     drawn = 1 + sizes.settings["noise_draws"] if sizes.is_read else 0.0
     return FitWork(
-        solves=NEWTON_STEPS, solved=NEWTON_STEPS * sizes.n_public, answers=drawn * sizes.n_public
+        newton_steps=NEWTON_STEPS,
+        newton_records=NEWTON_STEPS * sizes.n_public,
+        answers=drawn * sizes.n_public,
     )
 
 

@@ -110,18 +110,19 @@ _OF_SUMS = {
 
 
 def _fit_work(sizes: FitSizes) -> FitWork:
-    """What teachers and students take, the students of the readings included."""
+    """What teachers and students take, those of the readings included, in counts of FitWork."""
     teachers, queries = sizes.settings["teachers"], sizes.settings["queries"]
     # How many descents of students there are, in each of which students train side by side: one for
     # the repeats; for readings one more for the clean student and one for all draws of the noise.
     runs, students = 1, sizes.repeats
     if sizes.is_read:
         runs, students = 3, students + 1 + int(sizes.settings["noise_draws"])
+    # Each teacher votes on every query; what the readings ask of a student, they ask of all.
     answers = queries * (teachers + students)
     if sizes.is_convex:
         return FitWork(
-            solves=NEWTON_STEPS * (teachers + students),
-            solved=NEWTON_STEPS * (sizes.n_public + queries * students),
+            newton_steps=NEWTON_STEPS * (teachers + students),
+            newton_records=NEWTON_STEPS * (sizes.n_public + queries * students),
             answers=answers,
         )
     of_teachers = sizes.epochs * math.ceil(sizes.n_public / teachers / BATCH)

@@ -272,15 +272,15 @@ class FitWork:
     Args:
         steps: Steps of gradient descent.
         records: Records in these steps, each as often as it is in one.
-        solves: Newton steps of convex problems.
-        solved: Records in these.
+        newton_steps: Newton steps of convex problems.
+        newton_records: Records in these steps, each as often as it is in one.
         answers: Records that a finished model answers.
     """
 
     steps: float = 0.0
     records: float = 0.0
-    solves: float = 0.0
-    solved: float = 0.0
+    newton_steps: float = 0.0
+    newton_records: float = 0.0
     answers: float = 0.0
 
 

@@ -196,7 +196,8 @@ def gaps_of(table: MetricTable, selection: GroupSelection) -> list[Gap]:
 
     A group without test records has no gap. A gap's interval is its own. That of the largest shares
     the 5 % among the pairs of groups that are large enough, and so does the test that decides which
-    gaps are detected.
+    gaps are detected. A gap to all rows is tested at the level of a pair and is not counted as one:
+    what a report asserts is tested anew, beside all else (``analysis/family.py``).
 
     Example:
         >>> import numpy as np

@@ -226,7 +226,8 @@ class Influences:
         self._values: list[Float64] = []
         self._own = np.zeros(len(records.ids))  # sum over seeds: influence on the own group's value
         self._every = np.zeros(len(records.ids))  # the same on the value over all rows
-        # Sum over seeds of the products of influences at one seed, which no two seeds share.
+        # Sum over seeds s of sum_i psi_si^2: the pairs (s, s), which `covariance` takes away from
+        # all S^2 pairs to leave those of two different seeds.
         self._same_seed = np.zeros((records.n_groups + 1, records.n_groups + 1))
 
     def add(self, place: Int64, score: SeedScores) -> None:

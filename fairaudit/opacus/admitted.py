@@ -173,7 +173,7 @@ def owners(model: nn.Module) -> Counter[int]:
     return Counter(id(p) for part in model.modules() for p in own_parameters(part))
 
 
-def refuse_known(path: str, part: nn.Module) -> None:
+def refuse_at_fault(path: str, part: nn.Module) -> None:
     """Refuse a module that mixes or remembers records, or of which Opacus takes no gradients.
 
     Raises:
@@ -375,7 +375,7 @@ class _PartCheck:
                 f"{place(self._path, part)} was changed since make_private",
                 hint="make the model what it is to be first",
             )
-        refuse_known(self._path, part)
+        refuse_at_fault(self._path, part)
         hooks = self._hooks()
         if hooks != self._noted_hooks:
             self._noted_hooks = hooks

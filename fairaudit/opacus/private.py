@@ -36,7 +36,7 @@ from fairaudit.methods.defaults import PublicSizes, refuse_large_delta
 from fairaudit.methods.gradient import GradientMethod
 from fairaudit.methods.spec import MethodSpec
 from fairaudit.opacus.accountant import Accountant
-from fairaudit.opacus.admitted import ModelChecks, not_admitted, refuse_for_ghost, refuse_known
+from fairaudit.opacus.admitted import ModelChecks, not_admitted, refuse_at_fault, refuse_for_ghost
 from fairaudit.opacus.comparison import FirstComparison
 from fairaudit.opacus.criterion import RecordCriterion, SingleLosses
 from fairaudit.opacus.optimizer import GhostOptimizer, PoissonBatches, RuleOptimizer, Streams
@@ -397,7 +397,7 @@ def _check_loop(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[nn.P
     """
     _refuse_unsupported(model, optimizer)
     for path, part in model.named_modules():
-        refuse_known(path, part)
+        refuse_at_fault(path, part)
     refuse_uncopyable(model)
     trained = _trained_parameters(model, optimizer)
     try:

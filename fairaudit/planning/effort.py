@@ -232,15 +232,15 @@ def _of_no_steps(
     sizes = FitSizes(
         arm.settings, schedule.n_public, schedule.epochs, arm.repeats, is_convex, is_read
     )
-    work = spec.fit_work(sizes)  # counts of steps, solves and records, which are weighted below
+    work = spec.fit_work(sizes)  # counts of steps and records, which are weighted below
     record = record_work(config, facts, model)
     # Multiplications of a linear model's answer; the inputs of a table are not known before it is
     # encoded.
     inputs = facts.products or INPUTS
     answer = inputs if is_convex else ANSWER * record
     return (
-        (work.steps + work.solves) * STEP
+        (work.steps + work.newton_steps) * STEP
         + work.records * record
-        + work.solved * HESSIAN * inputs**2
+        + work.newton_records * HESSIAN * inputs**2
         + work.answers * answer
     )

@@ -83,13 +83,20 @@ def test_one_layout_is_as_good_as_another(tmp_path, image_folder):
     more = {name: [row[name] for row in rows] for name in ("label", "style")}
     files = [encoded(image) for image in IMAGES]
     structs = [{"bytes": file, "path": None} for file in files]
-    for name, column in (("files", files), ("structs", structs)):
+    columns = {
+        "files": files,
+        "large": pa.array(files, pa.large_binary()),  # as Polars writes them
+        "views": pa.array(files, pa.binary_view()),
+        "structs": structs,
+    }
+    for name, column in columns.items():
         pq.write_table(pa.table({"picture": column, **more}), tmp_path / f"{name}.parquet")
     np.savez(tmp_path / "d.npz", picture=IMAGES, **more)
     found = []
     for data in (
         image_folder,
-        *(tmp_path / name for name in ("files.parquet", "structs.parquet", "d.npz")),
+        *(tmp_path / f"{name}.parquet" for name in columns),
+        tmp_path / "d.npz",
     ):
         settled = config(data)
         dataset = load_dataset(settled)

@@ -34,8 +34,8 @@ def done(monkeypatch):
         descend(network, counting_draw, descent)
 
     def counting_step(problems, theta, gradient):
-        counted["solves"] += len(gradient)
-        counted["solved"] += len(gradient) * problems.targets.shape[1]
+        counted["newton_steps"] += len(gradient)
+        counted["newton_records"] += len(gradient) * problems.targets.shape[1]
         return newton_step(problems, theta, gradient)
 
     monkeypatch.setattr(teachers, "descend", counting_descent)
@@ -62,7 +62,7 @@ def test_networks_of_pate_take_the_steps_that_are_foreseen(key, done):
     sizes = FitSizes(task.settings, 400, 3, 2, False, bool(form.spec.readings))
     work = form.spec.fit_work(sizes)
     assert (work.steps, work.records) == (done["steps"], done["records"])
-    assert done["solves"] == work.solves == 0
+    assert done["newton_steps"] == work.newton_steps == 0
 
 
 @pytest.mark.parametrize("key", ["pate-hard", "pate-soft"])
@@ -73,8 +73,8 @@ def test_convex_problems_of_pate_are_solved_about_as_foreseen(key, done):
     )
     votes.read(form.make(), task, form.make().fit(task, []))
     work = foreseen(task, form.spec, is_convex=True)
-    assert work.solves / 2 < done["solves"] < 2 * work.solves
-    assert work.solved / 2 < done["solved"] < 2 * work.solved
+    assert work.newton_steps / 2 < done["newton_steps"] < 2 * work.newton_steps
+    assert work.newton_records / 2 < done["newton_records"] < 2 * work.newton_records
     assert done["steps"] == work.steps == 0
 
 
@@ -83,9 +83,9 @@ def test_the_minimiser_is_solved_about_as_foreseen(done):
     task = make_task(form, make_pool(400), penalty=0.01, noise_draws=9)
     perturbation.read(form.make(), task, form.make().fit(task, []))
     work = foreseen(task, form.spec, is_convex=True)
-    assert work.solves / 2 < done["solves"] < 2 * work.solves
-    assert done["solved"] == 400 * done["solves"]
-    assert work.solved == 400 * work.solves
+    assert work.newton_steps / 2 < done["newton_steps"] < 2 * work.newton_steps
+    assert done["newton_records"] == 400 * done["newton_steps"]
+    assert work.newton_records == 400 * work.newton_steps
     assert work.answers == 10 * 400  # at the minimiser and at nine draws
 
 

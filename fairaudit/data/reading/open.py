@@ -275,7 +275,8 @@ def _paths_of_tables(path: Path) -> list[Path] | None:
     """The table files at a path, in the order of their names; None where images lie there.
 
     Raises:
-        DataError: A folder without tables, or with tables of several kinds.
+        DataError: A folder without tables, a folder or pattern with tables of several kinds, a
+            pattern that no file fits, or a name that no file can have.
     """
     try:
         is_folder = path.is_dir()
@@ -420,6 +421,14 @@ def _has_images(schema: pa.Schema) -> bool:
     )
 
 
+def _holds_bytes(arrow_type: pa.DataType) -> bool:
+    """Whether values are bytes of any length, in whichever of Arrow's ways a writer stored them."""
+    t = pa.types
+    return bool(
+        t.is_binary(arrow_type) or t.is_large_binary(arrow_type) or t.is_binary_view(arrow_type)
+    )
+
+
 def _image_column(source: TableFile, dropped: Sequence[str]) -> str | None:
     """The column of a Parquet file that holds image files, by its first value; None if none does.
 
@@ -431,7 +440,7 @@ def _image_column(source: TableFile, dropped: Sequence[str]) -> str | None:
     columns = []
     for one in source.schema if source.format == "parquet" else ():
         is_struct = pa.types.is_struct(one.type) and one.type.get_field_index(_BYTES) >= 0
-        if one.name in dropped or not (is_struct or pa.types.is_binary(one.type)):
+        if one.name in dropped or not (is_struct or _holds_bytes(one.type)):
             continue
         with explained(source.path):
             first = next(pq.ParquetFile(source.path).iter_batches(1, columns=[one.name]), None)
