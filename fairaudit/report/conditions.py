@@ -186,7 +186,7 @@ def _rule_finding(
     is_open = worst.outcome == "inconclusive"
     return class_of_outcome[worst.outcome](
         subject,
-        value=_rule_number(report, gate, worst),
+        value=_rule_number(report, arm, gate, worst),
         reason=gate.promise or gate.rule,  # a report of an earlier version has no promise
         is_one_of_many=is_one_of_many,
         rests_on=_rows_of_rate(report, gate, worst),
@@ -195,14 +195,21 @@ def _rule_finding(
     )
 
 
-def _rule_number(report: Report, gate: GateRecord, target: GateTarget) -> Interval:
+def _rule_number(report: Report, arm: ArmFacts, gate: GateRecord, target: GateTarget) -> Interval:
     """The number that decides a rule, as the table by group shows it: a gap has its sign."""
-    judged = _comparison_at(report, target.arm, target.grouping, target.reference)
-    if gate.kind == "gap" and judged is not None:
-        number = rule_number(judged, gate.metric, target.groups)
-        if number is not None:
-            return number
-    return interval_of(target)
+    if gate.kind != "gap":
+        return interval_of(target)
+    # A target's reference is "" where its number depends on none, as a gap within a model. The sign
+    # is then that of the table, which has the order of its groups from one of the comparisons. A
+    # reference has no table, only a comparison by itself.
+    if target.reference:
+        judged = _comparison_at(report, target.arm, target.grouping, target.reference)
+    else:
+        judged = comparison_of(report, arm, target.grouping) or _comparison_at(
+            report, arm.key, target.grouping
+        )
+    number = rule_number(judged, gate.metric, target.groups) if judged is not None else None
+    return interval_of(target) if number is None else number
 
 
 def _comparison_at(

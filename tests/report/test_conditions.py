@@ -26,6 +26,7 @@ from fairaudit.gate.grammar import parse_rules
 from fairaudit.methods.catalog import Guarantee, catalog
 from fairaudit.planning.flow import Audit
 from fairaudit.report.conditions import arms_with_harm, with_findings
+from fairaudit.report.group_rows import group_tables
 from fairaudit.report.messages.catalog import messages
 from fairaudit.report.model import Study
 from fairaudit.report.parts import split_gap
@@ -512,6 +513,25 @@ def test_a_rule_that_fails_without_privacy_too_says_so(before, words):
     report = with_verdict(report, check(report, parse_rules(["accuracy_gap > 3 points"])))
     failed = [f for f in report.findings if (f.code, f.arm) == ("rule_failed", "dpsgd")]
     assert [f.text for f in failed] == [f"gap of accuracy at most 3 points: {words}"]
+
+
+@pytest.mark.parametrize("others", [(), ("exact-minimiser",)])
+def test_a_gap_within_a_model_is_told_with_the_sign_that_the_table_gives_it(others):
+    # F gains 4 points, so M stands first in the table; beside another reference F pays more.
+    within = gap("F", "M", 0.03, 0.01, metric="selection_rate")
+    compared = [
+        replace(made, gaps=(*made.gaps, within))
+        for made in (
+            *(comparison("dpsgd", (0.03, 0.0), reference=key) for key in others),
+            comparison("dpsgd", (-0.04, 0.0)),
+        )
+    ]
+    report = report_with(*compared, arms=(SGD, DPSGD, *(arm(o, reference=None) for o in others)))
+    report = with_verdict(report, check(report, parse_rules(["selection_rate_gap > 1 points"])))
+    (table,) = (t for t in group_tables(report) if t.arm == "dpsgd")
+    assert [row.groups for row in table.rows if row.kind == "gap"] == [("M", "F")]
+    (text,) = (f.text for f in report.findings if (f.code[:4], f.arm) == ("rule", "dpsgd"))
+    assert text.startswith("gap of selection rate at most 1 point: -3.0 [-4.0, -2.0]")
 
 
 def test_a_rule_that_other_groups_could_decide_names_those_that_do():
