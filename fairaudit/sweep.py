@@ -25,6 +25,7 @@ from fairaudit.report.types.verdicts import Outcome, verdicts
 from fairaudit.results.estimates import Comparison, Interval, Part, interval_of
 
 _NAME = "sweep"  # of the files
+_Series = tuple[str, str | None]  # key of a method, and a group that pays, or None for the gap
 
 
 class SettingPoint(Part):
@@ -253,15 +254,12 @@ def _charts(swept: SettingSweep) -> Iterator[Chart]:
     """
     for number, grouping in enumerate(dict.fromkeys(point.grouping for point in swept.points), 1):
         points = [point for point in swept.points if point.grouping == grouping]
-        series: dict[
-            tuple[str, str | None], str
-        ] = {}  # (method, group or None for the gap) -> name
+        series: list[_Series] = []
         for point in points:
-            series[point.arm, None] = _gap_series(point)
-            for group in point.cost[costs_of_constant()[0]]:
-                series[point.arm, group] = _group_series(point, group)
-        # Name of a series -> its label in the chart, for the first that a chart has room for.
-        shown = dict(list(labels(list(series.values()), 60).items())[:MOST_SERIES])
+            series.append((point.arm, None))
+            series += [(point.arm, group) for group in point.cost[costs_of_constant()[0]]]
+        legend = labels(series, 60, text_of=_series_text)
+        shown = dict(list(legend.items())[:MOST_SERIES])  # the first, for which a chart has room
         panels = []
         for metric in costs_of_constant():
             bars = list(_bars(swept.setting, points, metric, shown))
@@ -269,7 +267,7 @@ def _charts(swept: SettingSweep) -> Iterator[Chart]:
                 spec = spec_of(metric)
                 panels.append(Panel(f"{spec.title} ({spec.counted})", spec.counted, tuple(bars)))
         if panels:
-            left_out = len(series) - len(shown)
+            left_out = len(legend) - len(shown)
             more = f" {left_out} more are in the table." if left_out > 0 else ""
             yield Chart(
                 name=f"sweep-{number}",
@@ -282,7 +280,7 @@ def _charts(swept: SettingSweep) -> Iterator[Chart]:
 
 
 def _bars(
-    setting: str, points: Sequence[SettingPoint], metric: str, shown: Mapping[str, str]
+    setting: str, points: Sequence[SettingPoint], metric: str, shown: Mapping[_Series, str]
 ) -> Iterator[Bar]:
     """The bars of one cost: at each value the gap and every group's cost, where there is one.
 
@@ -290,23 +288,19 @@ def _bars(
         setting: Name of the option.
         points: Of one grouping.
         metric: Name of the cost.
-        shown: Name of a series -> its label; others are left out.
+        shown: A series -> its label; others are left out.
     """
     for point in points:
-        numbers = {_gap_series(point): point.gap.get(metric)}
+        numbers: dict[_Series, Interval | None] = {(point.arm, None): point.gap.get(metric)}
         for group, paid in point.cost[metric].items():
-            numbers[_group_series(point, group)] = paid
+            numbers[point.arm, group] = paid
         for series, number in numbers.items():
             if number is not None and number.value is not None and series in shown:
                 scaled = number.scaled(scale_of(metric).factor)
                 yield Bar(f"{setting} {point.value:g}", shown[series], scaled)
 
 
-def _gap_series(point: SettingPoint) -> str:
-    """Name of the series of a method's gaps."""
-    return f"{point.arm}: gap"
-
-
-def _group_series(point: SettingPoint, group: str) -> str:
-    """Name of the series of what one group pays under a method."""
-    return f"{point.arm}: {plain(group, 20)}"
+def _series_text(series: _Series) -> str:
+    """How a series is written, which two groups of names that begin alike may share."""
+    arm, group = series
+    return f"{arm}: gap" if group is None else f"{arm}: {plain(group, 20)}"

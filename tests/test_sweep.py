@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 from fairaudit.cli.app import app
 from fairaudit.errors import ConfigError
 from fairaudit.report.load import load_report
+from fairaudit.results.estimates import Interval
+from fairaudit.sweep import SettingPoint, SettingSweep, document
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +87,26 @@ def test_one_chart_shows_costs_and_gap_against_the_setting(swept):
     assert "max_grad_norm 0.5" in page
     text = (out / "sweep.md").read_text()
     assert re.search(r"\| method \| of \| 0.5 \| 4 \|", text)
+
+
+def test_groups_that_are_written_alike_are_drawn_each_and_none_in_place_of_the_gap():
+    paid = {"group of the first kind": 0.01, "group of the first sort": 0.02, "gap": 0.03}
+    cost = {group: Interval(value=value, low=None, high=None) for group, value in paid.items()}
+    point = SettingPoint(
+        value=2.0,
+        arm="dpsgd",
+        reference="sgd",
+        grouping="sex",
+        report="report.json",
+        cost={"privacy_cost": cost, "excess_risk": cost},
+        gap={"privacy_cost": Interval(value=0.04, low=None, high=None)},
+    )
+    (chart,) = document(SettingSweep(setting="epochs", points=(point,))).charts
+    drawn = {bar.series: bar.number.value for bar in chart.panels[0].bars}
+    assert drawn["dpsgd: gap"] == pytest.approx(4.0)
+    assert sorted(drawn.values()) == pytest.approx([1.0, 2.0, 3.0, 4.0])
+    assert set(drawn) == set(chart.series)
+    assert "more are in the table" not in chart.reading
 
 
 def test_epochs_are_swept_alike(data, tmp_path):

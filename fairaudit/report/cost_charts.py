@@ -1,6 +1,7 @@
 """Charts of what privacy costs: by group, and over epsilon."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.metrics.quantiles import with_joint_interval
@@ -10,7 +11,7 @@ from fairaudit.report.model import Report
 from fairaudit.report.numbers import POINTS, versus
 from fairaudit.report.panels import MOST_SERIES, Bar, Chart, Panel, labels
 from fairaudit.report.parts import PartNames, names_of_parts, split_cost
-from fairaudit.report.safe_names import group_text, plain
+from fairaudit.report.safe_names import GROUP_LIMIT, group_text, plain
 from fairaudit.results.estimates import NOTHING, Comparison, GroupMeasure, Interval, interval_of
 
 MOST_ROWS = 40  # groups of one grouping
@@ -36,13 +37,13 @@ def cost_chart(report: Report) -> Chart | None:
     n_left_out = 0
     for grouping in report.data.groupings:
         compared = [c for c in report.costs if c.grouping == grouping.name]
-        names = [group_text(grouping.name, group.group) for _, group in every_group(compared)]
-        rows = labels(list(dict.fromkeys(names))[:MOST_ROWS])
+        groups = list(dict.fromkeys(group.group for _, group in every_group(compared)))
+        rows = labels(groups[:MOST_ROWS], text_of=partial(group_text, grouping.name))
         of_grouping = f"{plain(grouping.name)}: " if len(report.data.groupings) > 1 else ""
         for metric in shown_costs(report):
             bars = []
             for comparison, group in every_group(compared):
-                row = rows.get(group_text(grouping.name, group.group))
+                row = rows.get(group.group)
                 method = methods[_series_name(comparison.arm, comparison.reference)]
                 number = interval_of(group.estimates.get(metric)).scaled(scale_of(metric).factor)
                 if number.value is None:
@@ -106,15 +107,22 @@ def parts_chart(report: Report) -> Chart | None:
 
 def _part_bars(comparison: Comparison, metric: str, names: PartNames) -> list[Bar]:
     """The parts of a cost of every group and of all rows; [] where it was not split."""
+    # All rows, which are the group "", come first: a group of the same name has a number after it.
+    names_of_rows = [group.group for group in (comparison.overall, *comparison.by_group)]
+    rows = labels(
+        names_of_rows,
+        GROUP_LIMIT,
+        text_of=lambda name: group_text(comparison.grouping, name) or "all rows",
+    )
     bars = []
     for group in (*comparison.by_group, comparison.overall):
         split = split_cost(comparison, group, metric)
-        row = group_text(comparison.grouping, group.group) or "all rows"
         for part in split.parts if split is not None else ():
             # What is neither step nor noise is one series, whatever each method calls it.
             series = part.name if part.name in (STEP, NOISE) else names.other
             if part.number.value is not None:
-                bars.append(Bar(row, series, part.number.scaled(scale_of(metric).factor)))
+                number = part.number.scaled(scale_of(metric).factor)
+                bars.append(Bar(rows[group.group], series, number))
     return bars
 
 

@@ -3,8 +3,9 @@
 Nothing here draws, so every rendering reads the same numbers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import Interval
@@ -12,6 +13,7 @@ from fairaudit.results.estimates import Interval
 LABEL_LIMIT = 18  # characters of a name beside an axis
 NAMELESS = "(empty)"
 MOST_SERIES = 7  # as many as there are colours that everybody can tell apart
+N = TypeVar("N", bound=Hashable)  # a name, or several that say together what is meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +85,8 @@ class Chart:
 
 
 def labels(
-    names: Sequence[str], limit: int = LABEL_LIMIT, *, text_of: Callable[[str], str] = str
-) -> dict[str, str]:
+    names: Sequence[N], limit: int = LABEL_LIMIT, *, text_of: Callable[[N], str] = str
+) -> dict[N, str]:
     """Name -> its label, a visible text which no two names share.
 
     Args:
@@ -92,7 +94,7 @@ def labels(
         limit: Characters of a label, but for a number that keeps it apart from an equal one.
         text_of: Name -> how it is written, which two names may share.
     """
-    label_of: dict[str, str] = {}
+    label_of: dict[N, str] = {}
     taken: set[str] = set()
     for name in dict.fromkeys(names):
         stem = plain(text_of(name), limit).strip() or NAMELESS

@@ -1,6 +1,7 @@
 """Names from a file as safe text: column values are hostile input."""
 
 NAME_LIMIT = 40  # characters of a name in a sentence or a cell
+GROUP_LIMIT = 2 * NAME_LIMIT + len(" = ")  # characters of a :func:`group_text`
 # Names of groups that say nothing without their column.
 _BARE = frozenset({"true", "false", "yes", "no", "y", "n"})
 

@@ -1,12 +1,13 @@
 """Charts of what was read of a training's steps: misalignment, and curves over training."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from fairaudit.metrics.registry import METRICS, MISALIGNMENT
 from fairaudit.report.misalignment import StepReadings
 from fairaudit.report.model import Report
 from fairaudit.report.panels import MOST_SERIES, Bar, Chart, Line, Panel, Trend, labels
-from fairaudit.report.safe_names import group_text, plain
+from fairaudit.report.safe_names import GROUP_LIMIT, group_text, plain
 from fairaudit.report.types.decomposition import (
     BATCH_NORM,
     CLIPPINGS,
@@ -50,15 +51,18 @@ def misalignment_chart(report: Report) -> Chart | None:
     series = tuple(methods.values())[:MOST_SERIES]
     panels = []
     for grouping in report.data.groupings:
+        compared = [c for c in report.costs if c.grouping == grouping.name]
+        groups = [group.group for comparison in compared for group in comparison.by_group]
+        rows = labels(groups, GROUP_LIMIT, text_of=partial(group_text, grouping.name))
         bars = []
-        for comparison in report.costs:
+        for comparison in compared:
             method = methods.get(comparison.arm, "")
-            if comparison.grouping != grouping.name or method not in series:
+            if method not in series:
                 continue
             for group in comparison.by_group:
                 number = interval_of(group.estimates.get(MISALIGNMENT))
                 if number.value is not None:
-                    bars.append(Bar(group_text(grouping.name, group.group), method, number))
+                    bars.append(Bar(rows[group.group], method, number))
         if bars:
             panels.append(Panel(f"by {plain(grouping.name)} (degrees)", "degrees", tuple(bars)))
     if not panels:
@@ -285,7 +289,7 @@ def _line(
 def _group_labels(grouping: GroupingFacts) -> dict[str, str]:
     """Name of a group -> what a legend calls it; no two groups share a label."""
     names = [group.name for group in grouping.groups]
-    return labels(names, text_of=lambda name: group_text(grouping.name, name))
+    return labels(names, text_of=partial(group_text, grouping.name))
 
 
 def _left_out(legend: Mapping[str, str], series: Sequence[str]) -> str:

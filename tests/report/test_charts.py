@@ -3,12 +3,14 @@
 import altair
 import pytest
 from documents import charts
-from handmade import built, comparison
+from handmade import arm, built, comparison, estimate
 from hostile import hostile_report
-from reports import report_of, swept
+from reports import report_of, swept, with_measure
 
 from fairaudit.report.drawing import file_spec, page_spec
+from fairaudit.report.misalignment import StepReadings
 from fairaudit.report.panels import Bar, Chart, Panel, labels
+from fairaudit.report.step_charts import misalignment_chart
 from fairaudit.results.estimates import Interval
 
 
@@ -97,6 +99,52 @@ def test_each_of_two_names_of_one_text_has_a_label_of_its_own():
     written = {groups[0]: "a…z", groups[1]: "a…z", groups[2]: "plain"}
     shown = labels(groups, text_of=written.__getitem__)
     assert shown == {groups[0]: "a…z", groups[1]: "a…z (2)", groups[2]: "plain"}
+
+
+# Names that are shortened in their middle, and so written alike; and one of all rows.
+ALIKE = ("a" * 25 + "1" + "z" * 25, "a" * 25 + "2" + "z" * 25, "all rows")
+PARTS_OF_THREE = ("step", "clipping", "noise", "step_and_noise")
+
+
+@pytest.fixture(scope="module")
+def alike():
+    """A report with costs, their parts and misalignment of these groups and of all rows."""
+    own = {f"excess_risk.{part}": (0.0,) * 4 for part in PARTS_OF_THREE}
+    own |= {
+        "privacy_cost.step": (0.01, 0.02, 0.03, 0.04),
+        "privacy_cost.clipping": (0.05, 0.06, 0.07, 0.08),
+        "privacy_cost.noise": (0.0,) * 4,
+        "privacy_cost.step_and_noise": (0.01, 0.02, 0.03, 0.04),
+        "misalignment": (1.0, 2.0, 3.0, 4.0),
+    }
+    made = comparison("dpsgd", (0.1, 0.2, 0.3), names=ALIKE)
+    for place, group in enumerate((*ALIKE, "")):
+        numbers = {name: estimate(values[place], 0.01) for name, values in own.items()}
+        made = with_measure(made, group, estimates=numbers)
+    report = report_of(made, arms=(arm("sgd", reference=None), arm("dpsgd")), names=ALIKE)
+    readings = StepReadings(arm="dpsgd", grouping="sex")
+    diagnostics = report.diagnostics.model_copy(update={"steps": (readings,)})
+    return report.model_copy(update={"diagnostics": diagnostics})
+
+
+def test_groups_that_are_written_alike_have_a_row_each_in_the_chart_of_costs(alike):
+    bars = chart(alike, "privacy-cost").panels[0].bars
+    assert [bar.number.value for bar in bars] == pytest.approx([10.0, 20.0, 30.0])
+    assert len({bar.row for bar in bars}) == 3
+
+
+def test_groups_that_are_written_alike_have_a_row_each_in_the_chart_of_parts(alike):
+    by_row = {}
+    for bar in chart(alike, "cost-parts").panels[0].bars:
+        by_row.setdefault(bar.row, {})[bar.series] = bar.number.value
+    assert [own["step"] for own in by_row.values()] == pytest.approx([1.0, 2.0, 3.0, 4.0])
+    assert by_row["all rows"]["clipping"] == pytest.approx(8.0)  # not those of the group
+
+
+def test_groups_that_are_written_alike_have_a_row_each_in_the_chart_of_misalignment(alike):
+    bars = misalignment_chart(alike).panels[0].bars
+    assert [bar.number.value for bar in bars] == [1.0, 2.0, 3.0]
+    assert len({bar.row for bar in bars}) == 3
 
 
 def drawn(*panels):
