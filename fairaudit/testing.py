@@ -135,7 +135,7 @@ def scaled_gradients_keep_the_sensitivity(spec: MethodSpec) -> None:
             if not bool((scale.isfinite() & (scale >= 0)).all()):
                 raise case.broken("a scale is negative or not finite")
             worst = float((scale.double() * norms.double() / bound).max())
-            if not worst <= 1 + 1e-6:
+            if not worst <= 1 + 1e-6:  # refuses NaN, too
                 raise case.broken(
                     f"a scaled gradient is {worst:.4g} times as long as the sensitivity that is "
                     "claimed"

@@ -114,7 +114,7 @@ class Isolated:
         """Outputs [n, Y] of records, differentiable in the parameters.
 
         Args:
-            values: Parameters by name, used for every record.
+            values: Parameters by name, in the order of ``start``; used for every record.
             x: Records [n, ...], at least one.
             stream: Names the random numbers of the pass; no record changes those of another.
 
@@ -234,6 +234,7 @@ class Isolated:
         flat = theta.clone()
         try:
             with torch.no_grad():
+                # A pass sets ``_draws``: whether a generator's state moved.
                 self._pass(theta, flat, self._named(flat), x[:1], (0,))
         except TrainingError as error:
             if error.__cause__ is None:  # this file refused the module, which raised nothing

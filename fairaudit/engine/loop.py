@@ -34,7 +34,7 @@ from fairaudit.privacy.events import NoisyRelease, SampledGaussian
 from fairaudit.privacy.noise import GaussianNoise
 
 S = TypeVar("S")
-# Of the network, the most sums in a step, and the bytes that may be kept between the passes.
+# Of the network, ``most_sums`` and ``budget``, as :func:`~fairaudit.engine.replicates.tape_of`.
 TapeMaker = Callable[[Stacked, int, int], GradientTape]
 
 

@@ -158,11 +158,12 @@ class Tape(GradientTape):
 
     Args:
         network: The stacked replicates.
-        rows: The most rows of weights that :meth:`sums` is ever given.
-        budget: Bytes of books kept between the passes; affects performance only.
+        most_sums: The most weighted sums that one call of :meth:`sums` computes, each with weights
+            [R, B] of the records.
+        budget: Bytes of activations and books kept between the passes; affects performance only.
     """
 
-    def __init__(self, network: Network, rows: int = 1, budget: int = DEFAULT_BUDGET) -> None:
+    def __init__(self, network: Network, most_sums: int = 1, budget: int = DEFAULT_BUDGET) -> None:
         self.network = network
         self.budget = budget
         self.single = network.replicates == 1
@@ -178,12 +179,12 @@ class Tape(GradientTape):
         self.rows_per_chunk = 2 ** int(math.log2(fitting))
         if self.bytes_per_record <= LARGE_RECORD:
             self.rows_per_chunk = max(self.rows_per_chunk, SMALLEST_CHUNK)
-        self._rows = [torch.zeros_like(network.theta) for _ in range(rows)]
-        # For each row of weights and each layer, the views that its sum is written to. Made once: a
-        # view costs as much as a small matmul.
+        self._sums = [torch.zeros_like(network.theta) for _ in range(most_sums)]
+        # For each sum and each layer, the views that the sum is written to. Made once: a view costs
+        # as much as a small matmul.
         self._targets: list[list[tuple[int, Parametric, tuple[Tensor, ...]]]] = []
-        for row in self._rows:
-            targets = [(index, layer, layer.parts(row)) for index, layer in parametric.items()]
+        for total in self._sums:
+            targets = [(index, layer, layer.parts(total)) for index, layer in parametric.items()]
             self._targets.append(targets)
 
     def forward(self, x: Tensor, norms: Tensor | None = None, *, clean: bool = False) -> Tensor:
@@ -254,7 +255,7 @@ class Tape(GradientTape):
                 # The first chunk overwrites the sums of the batch before, the others add to it.
                 for index, layer, parts in targets:
                     layer.write(parts, books[index], column, add=number > 0)
-        return self._rows[: len(weights)]
+        return self._sums[: len(weights)]
 
     def _walk(self, chunk: Chunk) -> tuple[Books, Tensor]:
         """The backward pass of one chunk: its books by layer, and its gradient norms [(R,) n].

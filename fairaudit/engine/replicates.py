@@ -454,27 +454,29 @@ class _ReplicateTape:
 class IsolatedTape(GradientTape):
     """The tape of any module: replicates and chunks are computed one after the other.
 
-    A record with a non-finite output or gradient has both zeroed, as on any tape.
+    Of a record with a non-finite output or gradient the norm and the gradient's terms are 0; with
+    ``clean`` its logits are, too.
 
     Args:
         network: The replicates.
-        rows: The most rows of weights that :meth:`sums` is ever given.
-        budget: Bytes of gradients kept between backward pass and sums; affects performance only.
+        most_sums: The most weighted sums that one call of :meth:`sums` computes, each with weights
+            [R, B] of the records.
+        budget: Bytes of graphs and terms kept between the tape's passes; affects performance only.
     """
 
     def __init__(
-        self, network: IsolatedNetwork, rows: int = 1, budget: int = DEFAULT_BUDGET
+        self, network: IsolatedNetwork, most_sums: int = 1, budget: int = DEFAULT_BUDGET
     ) -> None:
         self.network = network
         self._steps = 0  # forward passes so far, which name the dropout masks
         self._replicates: list[_ReplicateTape] = []
         for number in range(network.replicates):
             self._replicates.append(_ReplicateTape(network, number, budget // network.replicates))
-        self._rows = [torch.zeros_like(network.theta) for _ in range(rows)]
-        # Views that sums are written to: of each row of weights, each replicate, each parameter.
+        self._sums = [torch.zeros_like(network.theta) for _ in range(most_sums)]
+        # Views that sums are written to: of each sum, each replicate, each parameter.
         self._targets: list[list[Values]] = []
-        for row in self._rows:
-            self._targets.append([network.named(of_replicate) for of_replicate in row])
+        for total in self._sums:
+            self._targets.append([network.named(of_replicate) for of_replicate in total])
 
     @torch.inference_mode(False)  # autograd keeps no tensor that was made in inference mode
     def forward(self, x: Tensor, norms: Tensor | None = None, *, clean: bool = False) -> Tensor:
@@ -504,13 +506,13 @@ class IsolatedTape(GradientTape):
 
         They lie in the tape's own memory, and the next call overwrites them.
         """
-        for total in self._rows[: len(weights)]:
+        for total in self._sums[: len(weights)]:
             total.zero_()
         # There may be fewer rows of weights than the tape has memory for.
         for row, by_replicate in zip(weights, self._targets, strict=False):
             for tape, weight, targets in zip(self._replicates, row, by_replicate, strict=True):
                 tape.add_to(targets, weight)
-        return self._rows[: len(weights)]
+        return self._sums[: len(weights)]
 
 
 def stack(modules: Sequence[nn.Module], seed: int = 0, device: torch.device = CPU) -> Stacked:
@@ -538,18 +540,19 @@ def why_not_in_table(module: nn.Module) -> str:
     return ""
 
 
-def tape_of(stacked: Stacked, rows: int = 1, budget: int = DEFAULT_BUDGET) -> GradientTape:
+def tape_of(stacked: Stacked, most_sums: int = 1, budget: int = DEFAULT_BUDGET) -> GradientTape:
     """The tape that fits the replicates, a table's network or isolated modules.
 
     Args:
         stacked: The replicates.
-        rows: The most rows of weights that ``sums`` is ever given.
+        most_sums: The most weighted sums that one call of ``sums`` computes, each with weights
+            [R, B] of the records.
         budget: Bytes kept between the tape's passes; affects performance only.
     """
     if isinstance(stacked, IsolatedNetwork):
-        return IsolatedTape(stacked, rows, budget)
+        return IsolatedTape(stacked, most_sums, budget)
     assert isinstance(stacked, Network)
-    return Tape(stacked, rows, budget)
+    return Tape(stacked, most_sums, budget)
 
 
 def check_model(module: nn.Module, records: Tensor, classes: int) -> None:

@@ -150,10 +150,13 @@ class _Normalise(Materialised):
         self.shift = shift[0] if single else shift.unsqueeze(1)
 
     @abstractmethod
-    def stored(self, values: Tensor) -> Tensor:
-        """A view of w or b, stored as [R, size], that broadcasts to records.
+    def in_record_order(self, values: Tensor) -> Tensor:
+        """A view of w or b in the order of a record's numbers, which broadcasts to records.
 
         It is [R, *shape], or [R, 1, 1, C] for one number a channel.
+
+        Args:
+            values: w or b as it is stored, channels first: [R, size].
         """
 
     @abstractmethod
@@ -194,9 +197,9 @@ class _Normalise(Materialised):
         return (centred * inverse_sd).view(x.shape), inverse_sd
 
     def parts(self, out: Tensor) -> tuple[Tensor, ...]:
-        """Views of ``out`` [R, P] where w and b are, shaped as :meth:`stored` says."""
-        weight = self.stored(out[:, self.start : self.split])
-        bias = self.stored(out[:, self.split : self.end])
+        """Views of ``out`` [R, P] where w and b are, shaped as :meth:`in_record_order` says."""
+        weight = self.in_record_order(out[:, self.start : self.split])
+        bias = self.in_record_order(out[:, self.split : self.end])
         return weight, bias
 
 
@@ -215,8 +218,8 @@ class GroupNorm(_Normalise):
         self.groups = groups
         super().__init__(theta, start, shape, shape[-1], eps)
 
-    def stored(self, values: Tensor) -> Tensor:
-        """w or b as [R, 1, 1, C]."""
+    def in_record_order(self, values: Tensor) -> Tensor:
+        """w or b as [R, 1, 1, C]: one number a channel."""
         return values.view(len(values), 1, 1, -1)
 
     def cut(self, x: Tensor) -> Tensor:
@@ -244,8 +247,8 @@ class LayerNorm(_Normalise):
         self.shape = shape
         super().__init__(theta, start, shape, math.prod(shape), eps)
 
-    def stored(self, values: Tensor) -> Tensor:
-        """w or b in the order of a record's numbers, [R, *shape]."""
+    def in_record_order(self, values: Tensor) -> Tensor:
+        """w or b as [R, *shape], whose channels are the last axis."""
         if len(self.shape) == 1:
             return values
         height, width, channels = self.shape

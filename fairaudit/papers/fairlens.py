@@ -216,7 +216,7 @@ class CoupledTape(Tape):
     """
 
     def __init__(
-        self, objective: Coupled, network: Stacked, rows: int = 1, budget: int = DEFAULT_BUDGET
+        self, objective: Coupled, network: Stacked, most_sums: int = 1, budget: int = DEFAULT_BUDGET
     ) -> None:
         if not isinstance(network, Network) or not all(
             isinstance(layer, Linear | Elementwise) for layer in network.layers
@@ -225,7 +225,7 @@ class CoupledTape(Tape):
                 "the published fairlens forms train models of linear layers only",
                 hint="use --model logistic",
             )
-        super().__init__(network, rows, budget)
+        super().__init__(network, most_sums, budget)
         if objective.gamma1 and network.n_parameters > LARGEST_MODEL:
             raise TrainingError(
                 "the published fairlens forms differentiate every record's gradient, which is "
@@ -265,10 +265,10 @@ class CoupledTape(Tape):
 
         For weights w ``[R, B]`` that is sum_i w_i (g_i + u), u the penalty's gradient.
         """
-        # Not strict: there may be fewer weights than the tape has rows for.
-        for row, weight in zip(self._rows, weights, strict=False):
-            torch.bmm(weight.unsqueeze(1), self.gradients, out=row.unsqueeze(1))
-        return self._rows[: len(weights)]
+        # Not strict: there may be fewer weights than the tape has memory for.
+        for total, weight in zip(self._sums, weights, strict=False):
+            torch.bmm(weight.unsqueeze(1), self.gradients, out=total.unsqueeze(1))
+        return self._sums[: len(weights)]
 
     def _coupled_gradients(
         self, theta: Tensor, x: Tensor, targets: Tensor, group: Tensor
