@@ -565,33 +565,44 @@ def _embedding(
 
 def _embedding_of(
     weight: Tensor,
-    words: Tensor,
+    indices: Tensor,
     padding_idx: int = -1,
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
     """``torch.embedding`` by :func:`_embedding`; a negative ``padding_idx`` is no padding here."""
     padding = None if padding_idx < 0 else padding_idx
-    return _embedding(words, weight, padding, scale_grad_by_freq=scale_grad_by_freq)
+    return _embedding(indices, weight, padding, scale_grad_by_freq=scale_grad_by_freq)
 
 
 def _rrelu(
-    x: Tensor,
+    input: Tensor,
     lower: float = 1.0 / 8,
     upper: float = 1.0 / 3,
     training: bool = False,
     inplace: bool = False,
 ) -> Tensor:
-    """``F.rrelu``, a leaky ReLU of random slopes, made of operations that vmap runs.
+    """``F.rrelu`` by :func:`_rrelu_of`."""
+    out = _rrelu_of(input, lower, upper, training)
+    return input.copy_(out) if inplace else out
+
+
+def _rrelu_of(
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """``torch.rrelu``, a leaky ReLU of random slopes, made of operations that vmap runs.
 
     Each number's slope is drawn from [lower, upper] in training; else it is the mean of the two.
+    ``generator`` None is the global one, as the module itself would draw: the pass has seeded it.
     """
     slope: float | Tensor = (lower + upper) / 2
     if training:
-        # From the global generator, as the module itself would draw: the pass has seeded it.
-        slope = torch.empty_like(x).uniform_(lower, upper, generator=None)
-    out = torch.where(x >= 0, x, x * slope)
-    return x.copy_(out) if inplace else out
+        slope = torch.empty_like(input).uniform_(lower, upper, generator=generator)
+    return torch.where(input >= 0, input, input * slope)
 
 
 # What vmap gets wrong or cannot run, and the same of operations that it runs.
@@ -599,7 +610,7 @@ _MENDED: Mapping[Callable[..., object], Callable[..., object]] = {
     F.embedding: _embedding,
     torch.embedding: _embedding_of,
     F.rrelu: _rrelu,
-    torch.rrelu: _rrelu,
+    torch.rrelu: _rrelu_of,
 }
 
 

@@ -344,6 +344,34 @@ def test_a_random_slope_is_the_mean_one_where_nothing_is_drawn(training):
     assert len(slopes.unique()) > 800
 
 
+NAMED = {
+    "rrelu": lambda x: torch.rrelu(input=x, lower=0.2, upper=0.6),
+    "rrelu, no generator": lambda x: torch.rrelu(x, 0.2, 0.6, False, None),
+    "rrelu in place": lambda x: nn.functional.rrelu(input=x.clone(), inplace=True),
+    "embedding": lambda x: torch.embedding(weight=torch.eye(WIDTH), indices=(x > 0).long()).sum(-1),
+}
+
+
+@pytest.mark.parametrize("call", NAMED.values(), ids=NAMED)
+def test_what_stands_in_for_an_operation_takes_its_arguments_by_their_names(call):
+    model = Net(lambda net, x: net.out(call(x)))
+    isolated = Isolated(model, training=False)
+    x = torch.linspace(-1.0, 1.0, 3 * WIDTH).view(3, WIDTH)
+    outputs = isolated.outputs(isolated.start, x, (0,))
+    torch.testing.assert_close(outputs, model.eval()(x))
+
+
+def test_a_slope_is_drawn_from_the_generator_that_is_named():
+    ends = (0.2, 0.6)
+    own = Net(lambda net, x: net.out(torch.rrelu(x, *ends, True, torch.Generator().manual_seed(5))))
+    isolated = Isolated(own)
+    x = -torch.ones(1, WIDTH)
+    outputs = [isolated.outputs(isolated.start, x, (stream,)) for stream in (1, 2)]
+    assert torch.equal(*outputs)  # not the generator that the pass seeds
+    slopes = torch.empty(1, WIDTH).uniform_(*ends, generator=torch.Generator().manual_seed(5))
+    torch.testing.assert_close(outputs[0], own.out(-slopes))
+
+
 def test_a_frozen_layer_stays_frozen_where_its_wrapper_is_set_to_train():
     wrapped = PerRecord(own_zoo.fixed_statistics())
     wrapped.train()
