@@ -29,7 +29,7 @@ def batch_table(reports: Mapping[str, Report]) -> Table:
     for report in reports.values():
         for table in group_tables(report):
             for column in table.columns:
-                columns.setdefault(column.metric, column)
+                columns.setdefault(column.metric, column)  # under the title of the first report
     heads = [Column("report"), Column("method"), Column("ε", True), Column("verdict")]
     heads += [Column("group"), Column("test rows", True)]
     heads += [Column(column_title(column), True) for column in columns.values()]
@@ -48,7 +48,9 @@ def batch_table(reports: Mapping[str, Report]) -> Table:
 
 
 def batch_rows(reports: Mapping[str, Report]) -> Iterator[dict[str, JsonValue]]:
-    """The same as JSON-ready rows, one for each number, with its interval and what is said of it.
+    """The numbers of :func:`batch_table` as JSON-ready rows: a row for each number.
+
+    A row has the number's interval and reading, too, and why it is not known or cannot be judged.
 
     Args:
         reports: As of :func:`batch_table`.
@@ -94,7 +96,7 @@ def _cells(
 def _group(table: GroupTable, row: TableRow) -> str:
     """The grouping with the group, ``sex = F``; of a gap or of all rows ``sex: all rows``."""
     if row.kind == "group":
-        # Without a grouping ``group_text`` adds none: it stands here for every group.
+        # ``group_text`` is given no grouping, so it adds none: every group has its grouping here.
         return f"{plain(table.grouping)} = {group_text('', row.groups[0])}"
     return f"{plain(table.grouping)}: {row_title(row)}"
 
@@ -106,6 +108,6 @@ def _headline(report: Report, arm: str) -> float | None:
 
 
 def _epsilon(report: Report, arm: str) -> str:
-    """The same as text, rounded up; a dash where there is none."""
+    """An arm's epsilon as text, rounded up; a dash where none is proved."""
     epsilon = _headline(report, arm)
     return UNKNOWN if epsilon is None else shown_up(epsilon)

@@ -182,7 +182,8 @@ def _dot_layers(chart: Chart, panel: Panel, legend: Spec | None) -> list[Spec]:
             },
         },
     }
-    if not any(bar.number.ends for bar in panel.bars):  # an axis of no numbers would be a warning
+    # Without any interval there are no whiskers: Vega-Lite warns of a mark without numbers.
+    if not any(bar.number.ends for bar in panel.bars):
         return [dots]
     whiskers: Spec = {
         "mark": {"type": "rule", "strokeWidth": 2},
@@ -195,7 +196,10 @@ def _dot_layers(chart: Chart, panel: Panel, legend: Spec | None) -> list[Spec]:
 def _dot_encoding(series: list[str], rows: list[str], legend: Spec | None) -> Spec:
     """What dots and whiskers share: a band for each row, colours by series, words on hovering.
 
-    ``legend``: How Vega-Lite draws it; None for none.
+    Args:
+        series: Names of the series, in the order of colours.
+        rows: Names of the rows, from the top.
+        legend: As of :func:`_drawn`.
     """
     lane = {"field": "series", "type": "nominal", "sort": series}
     numbers = [
@@ -219,9 +223,9 @@ def _dot_encoding(series: list[str], rows: list[str], legend: Spec | None) -> Sp
 
 
 def _domain(chart: Chart, panel: Panel) -> tuple[float, float]:
-    """The ends of the axis, zero among them: one for all panels of the chart in this unit.
+    """The ends (low, high) of the axis: the same for all panels of the chart in this unit.
 
-    It spans at least the ``LEAST_WIDTH`` of the unit.
+    The axis holds zero, and is at least as wide as the ``LEAST_WIDTH`` of the unit.
     """
     reached = [0.0]
     for other in chart.panels:
@@ -235,7 +239,12 @@ def _domain(chart: Chart, panel: Panel) -> tuple[float, float]:
 
 
 def _theme(ink: str, font: str) -> Spec:
-    """Vega-Lite's config: colours of text and grid from ``ink``, on a transparent background."""
+    """Vega-Lite's config, on a transparent background.
+
+    Args:
+        ink: Colour of text and grid, as CSS writes it.
+        font: Font families of CSS, the preferred one first.
+    """
     words: Mapping[str, object] = {"labelColor": ink, "titleColor": ink, "labelFontSize": 12}
     lines = {"gridColor": ink, "gridOpacity": 0.15, "domainColor": ink, "tickColor": ink}
     return {

@@ -96,7 +96,8 @@ class AuditReport(Report):
         """One chart of the report as Vega-Lite, which a notebook shows.
 
         Args:
-            name: ``privacy-cost``, or ``epsilon-sweep`` where a method ran at several epsilons.
+            name: Of the chart, as ``privacy-cost``, or ``epsilon-sweep`` where a method ran at
+                several epsilons; the error on an unknown name suggests the nearest one.
 
         Raises:
             ConfigError: The report has no numbers for it.
@@ -180,7 +181,11 @@ def gap_frame(report: Report) -> pd.DataFrame:
 
 
 def figure(report: Report, name: str) -> NotebookChart:
-    """The chart of that name as a notebook shows it; see :meth:`AuditReport.figure`."""
+    """The chart of that name as a notebook shows it; see :meth:`AuditReport.figure`.
+
+    Raises:
+        ConfigError: The report has no chart of that name.
+    """
     charts = {chart.name: chart for chart in document(report).charts}
     if name not in charts:
         raise ConfigError(f"the report has no figure {name!r}", hint=did_you_mean(name, charts))
@@ -191,7 +196,7 @@ def figure(report: Report, name: str) -> NotebookChart:
         from fairaudit.report.render.html import picture  # which takes a second to import
 
         svg = picture(chart, "svg").decode()
-        # So that it fits a narrow notebook.
+        # The drawing has a width in pixels: a style lets it shrink to that of a narrow notebook.
         svg = svg.replace("<svg ", '<svg style="max-width:100%;height:auto" ', 1)
     return NotebookChart(dict(spec), chart.alt, svg)
 

@@ -52,10 +52,10 @@ def comparison_of(report: Report, arm: ArmFacts, grouping: str) -> Comparison | 
     """The comparison of an arm that a reader is shown, by one grouping.
 
     It is the one with ``sgd``, the model that would be shipped without privacy; of an arm that was
-    not compared with ``sgd``, the one with the arm's own reference. None for a reference with which
-    other arms are compared.
+    not compared with ``sgd``, the one with the arm's own reference, else any. None for a reference
+    with which other arms are compared.
     """
-    by_reference: dict[str, Comparison] = {}
+    by_reference: dict[str, Comparison] = {}  # a report has one for each reference
     for comparison in report.comparisons:
         if (comparison.arm, comparison.grouping) == (arm.key, grouping):
             by_reference[comparison.reference] = comparison
@@ -138,6 +138,7 @@ def _group_row(
             continue
         estimate = group.estimates.get(metric)
         reading: Reading = "" if group.group else _overall_reading(comparison, metric)
+        # A suppressed group has no estimates: the reason is that of the group.
         reason = group.reason if estimate is None else _why_incomplete(estimate)
         bound = _bound_on(report, comparison, metric, "group", set(names))
         cells.append(TableCell(interval_of(estimate), reading, reason, (), bound))
@@ -243,7 +244,7 @@ def _gap_cell(
     """
     if gap is None:
         return TableCell(NOTHING)
-    if gap.signed.value is None:
+    if gap.signed.value is None:  # first why it has no value, else why gates may not read it
         return TableCell(NOTHING, "cannot tell", gap.signed.reason or gap.reason)
     between: tuple[str, ...] = (gap.a, gap.b) if order is None else ()
     if order == (gap.b, gap.a):
@@ -275,6 +276,7 @@ def rule_number(comparison: Comparison, metric: str, groups: Sequence[str]) -> I
     gap = gap_between(comparison, metric, groups)
     if gap is None or gap.signed.value is None:
         return None
+    # The table's row of a pair has one order for all measures, which may be the other one.
     if gap.kind == "pair" and _ordered_groups(comparison, gap) == (gap.b, gap.a):
         gap = gap.reversed
     return interval_of(gap.signed)

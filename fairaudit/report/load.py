@@ -39,7 +39,7 @@ def report_bytes(path: Path) -> bytes:
         path: The file, or the folder that a run wrote.
 
     Raises:
-        DataError: There is no such file, or it cannot be read.
+        DataError: There is no such file, it cannot be read or is larger; or stdin is closed.
     """
     if path == STDIN and sys.stdin is None:
         raise DataError("stdin is closed", hint="give the report's path, or pipe it in")
@@ -77,8 +77,8 @@ def parsed(content: bytes, *, name: str) -> Report:
 def _hint(folder: Path, name: str) -> str:
     """The hint of an error: which report may have been meant, else how to make one.
 
-    Files of that name in the folder or in a folder of it, as where each data set has a folder with
-    its report; else the JSON file in the folder whose name is nearest.
+    Meant may be files called ``name`` in the folder or in one of its own folders, as where each
+    data set has a folder with a report; else the JSON file in the folder whose name is nearest.
     """
     # Escaped: a name may hold characters that glob reads, as [.
     reports = sorted([*folder.glob(escape(name)), *folder.glob(f"*/{escape(name)}")])

@@ -44,7 +44,7 @@ def main_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
 def named_gaps(comparison: Comparison, metric: str = COST) -> list[Gap]:
     """The gaps of the pairs that ``--compare`` named before training.
 
-    Without the main gap, which is such a pair's where it is the only one.
+    The main gap is left out: where there are two groups, it may itself be that of a named pair.
     """
     named = [gap for gap in comparison.gaps if gap.named and gap.metric == metric]
     main = main_gap(comparison, metric)
@@ -137,7 +137,7 @@ def measures(comparison: Comparison) -> list[str]:
 
 
 def _largest_possible(gap: Gap) -> float:
-    """The largest size of a gap that its interval allows; infinite where it has no interval."""
+    """The largest size that a gap's interval allows; infinite where there is no interval."""
     return math.inf if gap.signed.ends is None else max(map(abs, gap.signed.ends))
 
 
@@ -186,6 +186,7 @@ def change_words(metric: str, label: LabelFacts) -> tuple[str, str]:
     As ``the true positive rate falls`` and ``the true positive rate rises``.
     """
     if "favourable" in spec_of(metric).needs:
+        # Where nobody said which class people want, it is not called selected.
         chosen = f"predicted {label.favourable}" if label.is_assumed else "selected"
         return f"{chosen} less often than before", f"{chosen} more often than before"
     rate = measure_text(metric, label)
@@ -239,8 +240,9 @@ def measure_text(metric: str, label: LabelFacts) -> str:
     spec = spec_of(metric)
     if spec.cost_of:
         spec = METRICS[spec.cost_of]
-    class_index = metric.partition("[")[2].removesuffix("]")
+    class_index = metric.partition("[")[2].removesuffix("]")  # "2" of ``tpr_cost[2]``
     if class_index.isdecimal():
+        # The true positive rate of one class is what is known as the recall of that class.
         name = label.classes[int(class_index)].name
         return f"recall of {name}" if spec.name == "tpr" else f"{spec.words} of {name}"
     # Where nobody said which class people want, it is not called selected.

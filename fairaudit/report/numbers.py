@@ -212,7 +212,7 @@ def spoken_rates(attacks: Mapping[str, Sequence[AttackFacts]]) -> str:
     for key, rates in attacks.items():
         identified = _main_and_others(map(_percent_up, rates))
         keys_of.setdefault(identified, []).append(key)
-    first = next(iter(attacks.values()))
+    first = next(iter(attacks.values()))  # any arm's: all have the same false alarms
     alarms = _main_and_others(f"{100 * rate.false_positive_rate:g} %" for rate in first)
     clauses = []
     for identified, keys in keys_of.items():
@@ -237,7 +237,7 @@ def _percent_up(rate: AttackFacts) -> str:
 
     So no attacker is made to look weaker than he may be.
     """
-    percent = 100 * rate.true_positive_rate
+    percent = 100 * rate.true_positive_rate  # above 0: a guess finds the share of false alarms
     unit = 10.0 ** (math.floor(math.log10(percent)) - 1)  # that of the second digit
     # 1e-9: a number of two digits stays as it is, though the division is inexact.
     return f"{min(100.0, math.ceil(percent / unit - 1e-9) * unit):.3g} %"

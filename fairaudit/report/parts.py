@@ -134,7 +134,7 @@ def split_cost(comparison: Comparison, group: GroupMeasure, metric: str) -> Spli
         return None
     parts = []
     for name in names:
-        estimate = estimates[f"{metric}.{name}"]
+        estimate = estimates[f"{metric}.{name}"]  # with twins every cost has every part
         parts.append(SplitPart(name, interval_of(estimate), _is_above(estimate)))
     return SplitCost(metric, "", "", interval_of(estimates[metric]), tuple(parts))
 
@@ -166,7 +166,7 @@ def split_gap(comparison: Comparison, metric: str, pair: Gap) -> SplitCost | Non
 
 
 def _is_above(estimate: Estimate) -> bool:
-    """Whether the interval lies above zero; not where there is no interval."""
+    """Whether the interval lies above zero; False where there is no interval."""
     return estimate.low is not None and estimate.low > 0
 
 
@@ -203,4 +203,5 @@ def names_of_parts(report: Report) -> PartNames | None:
     for part in parts:
         if part.name not in (STEP, NOISE):
             others[_NAMES.get(part.name, part.name.replace("_", " "))] = None
+    # Where no cost has another part, its column keeps the usual name, and holds dashes.
     return PartNames(has_step, tuple(others) if others else ("clipping",))

@@ -64,10 +64,12 @@ def advice_on_open_rule(
     """
     training = report.training
     estimate = _estimate_of(report, gate, target)
+    # More seeds decide no rule about a guarantee ("arm"): its epsilon is not measured.
     if training is not None and training.seeds < LEAST_SEEDS and gate.kind in ("group", "gap"):
         return advice("seeds up", arm, to=f"{LEAST_SEEDS}")
     if estimate is None or estimate.value is None or estimate.ends is None:
         return None
+    # A rule limits the size of a gap, whichever of its groups pays more.
     value = abs(estimate.value) if gate.kind == "gap" else estimate.value
     distance = abs(value - gate.limit)
     # Variances of the estimate: V_seed and V_shared.
@@ -78,12 +80,14 @@ def advice_on_open_rule(
     half = half_width(between_seeds, of_records, estimate.n_seeds, n_joint)
     if half < distance:  # the limit lies outside the interval: the rule is open for another reason
         return None
+    # Of one seed the variance between seeds is not known; given predictions have no seeds to add.
     if training is not None and estimate.n_seeds > 1:
         for factor in range(2, _MOST_SEEDS + 1):
             seeds = factor * estimate.n_seeds
             if half_width(between_seeds / factor, of_records, seeds, n_joint) < distance:
                 return advice("seeds up", arm, to=f"{seeds:,}")
-    # Half the width falls with the square root of the number of rows.
+    # Half the width falls with the square root of the number of rows, so the rows must grow by the
+    # square of half / distance. Of a suppressed count (None) no number is advised.
     if distance > 0 and half <= distance * _MOST_ROWS**0.5 and estimate.n_test:
         rows = estimate.n_test * (half / distance) ** 2
         return advice("rows up", arm, to=f"{in_two_digits(rows):,}")
@@ -131,12 +135,12 @@ def _values(report: Report, arm: ArmFacts, knob: Knob) -> tuple[float, float]:
     # Gradients are scaled by C/Z (bound / threshold), so a step is as long as the rule's where the
     # learning rate is Z/C times the rule's.
     if _is_scaled(arm):
-        step_rule *= arm.settings["threshold"] / (bound or 1.0)
+        step_rule *= arm.settings["threshold"] / (bound or 1.0)  # 0: it has no bound
     match knob:
         case "bound by rule":
             return bound, bound_rule
         case "bound up":
-            # Far below the rule's value that value, else twice its own.
+            # The rule's value where the arm's bound is far below that, else twice the arm's bound.
             return bound, bound_rule if bound_rule > BEYOND * bound else 2 * bound
         case "step by rule":
             return step, step_rule
@@ -198,8 +202,8 @@ def is_slight(split: SplitCost) -> bool:
 def training_losses(report: Report, key: str) -> list[float]:
     """Mean training loss of an arm by epoch, in nats [E]; [] where it was not read.
 
-    It is the mean of the groups' losses, weighted by their training rows; an epoch without a known
-    loss is left out.
+    An epoch's loss is the mean of the groups' losses, weighted by their training rows: a group
+    whose count is suppressed has no weight. An epoch without a known loss is left out.
 
     Args:
         report: Holds the curves, by group of the first grouping.
@@ -211,7 +215,7 @@ def training_losses(report: Report, key: str) -> list[float]:
         if comparison.grouping == report.data.groupings[0].name:  # any arm's: all train on the same
             rows_of = {group.group: group.n_train for group in comparison.by_group}
     losses = []
-    for by_group in curves[0].values if curves else ():
+    for by_group in curves[0].values if curves else ():  # one curve of losses, a row an epoch
         total = weights = 0.0
         for group, loss in zip(curves[0].columns, by_group, strict=True):
             weight = rows_of.get(group) or 0.0

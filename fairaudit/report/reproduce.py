@@ -21,7 +21,7 @@ def reproduce_command(resolved: ResolvedConfig) -> str:
     Defaults are left out, and so is what a preset sets. What came from a configuration file or the
     environment is written out, so that the command needs neither.
     """
-    words, arguments = ["fairaudit", "run"], ["frame"]
+    words, arguments = ["fairaudit", "run"], ["frame"]  # of the shell line, of the Python call
     for name, origin in resolved.origins.items():
         # An origin says in words where a value came from, or why the option is not used.
         is_left_out = origin == DEFAULT or origin.startswith(("not used", "preset "))
@@ -50,7 +50,7 @@ def stored_options(values: Mapping[str, object]) -> AuditConfig:
     Raises:
         ConfigError: A DataFrame was audited and no file is named; an option is not of this version.
     """
-    if values["data"] is None:
+    if values["data"] is None:  # a report names no file for a DataFrame
         raise ConfigError(
             "a DataFrame was audited", hint="--data PATH names a file with the same rows"
         )

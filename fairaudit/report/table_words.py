@@ -39,7 +39,7 @@ def cell_value(column: MeasureColumn, cell: TableCell) -> str:
 
 
 def cell_interval(column: MeasureColumn, cell: TableCell) -> str:
-    """Its interval as ``[low, high]``; "" where there is none."""
+    """The number's interval as ``[low, high]``; "" where there is none."""
     if cell.number.ends is None:
         return ""
     return interval_alone(cell.number, scale_of(column.metric))
@@ -108,7 +108,7 @@ def as_table(table: GroupTable) -> Table:
     columns += [Column(column_title(column), True) for column in table.columns]
     if any(row.note for row in table.rows):
         return Table((*columns, Column("note")), tuple(rows))
-    return Table(tuple(columns), tuple(row[:-1] for row in rows))
+    return Table(tuple(columns), tuple(row[:-1] for row in rows))  # without the empty notes
 
 
 def cell_runs(column: MeasureColumn, cell: TableCell) -> tuple[Inline, ...]:

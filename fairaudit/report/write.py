@@ -63,10 +63,11 @@ def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
         formats: Of :data:`FORMATS`.
 
     Returns:
-        The report with the other files as its artifacts.
+        The report at full precision, with the other files as its artifacts.
 
     Raises:
-        OutputError: The directory is not writable, or the disk is full; old files stay whole.
+        OutputError: The directory is not writable, the disk is full, or the folder of figures is a
+            link; old files stay whole.
     """
     try:
         out.mkdir(mode=0o700, parents=True, exist_ok=True)  # a report is not private
@@ -76,7 +77,7 @@ def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
     shown = report
     if JSON in formats:  # then all files show the numbers as report.json has them, rounded
         shown = Report.model_validate(report.model_dump(mode="json"))
-    for file, content in sorted(_files(shown, formats)):
+    for file, content in sorted(_files(shown, formats)):  # so that artifacts have one order
         folder = (out / file).parent
         # Through a link pictures would be written outside the output directory.
         if folder.name == FIGURES and folder.is_symlink():

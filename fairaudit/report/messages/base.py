@@ -134,7 +134,7 @@ class FindingMessage(Message):
             "change": plain(subject.change, 300),
             "reason": plain(self.reason, 300),
         }
-        for letter, group in zip("ab", subject.groups, strict=False):
+        for letter, group in zip("ab", subject.groups, strict=False):  # two groups at most
             words[letter] = group_text(subject.grouping, group)
         for name, number in self.numbers.items():
             words[name] = WrittenNumber(number, subject.unit)

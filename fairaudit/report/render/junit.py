@@ -21,7 +21,7 @@ _LONGEST = 4000
 
 def to_junit(report: Report) -> str:
     """The gates as JUnit XML, with inconclusive rules as the report's own option counts them."""
-    setting = report.config.get("inconclusive")
+    setting = report.config.get("inconclusive")  # None: the report holds no such option
     return gates_to_junit(report, None if setting is None else setting.value)
 
 

@@ -169,6 +169,7 @@ def _row_lines(report: Report) -> Iterator[str]:
         if comparison.overall.unpredicted != 0:  # None is a suppressed count, which is not 0
             rows = {g.group: g.unpredicted for g in comparison.by_group if g.unpredicted != 0}
             where = f"No prediction, by {plain(comparison.grouping)}: {_counts(rows)}"
+            # All comparisons by one grouping have the same counts, so none replaces another.
             unpredicted[comparison.grouping] = f"{where}; no gate about them passes"
     yield from _shortened(list(unpredicted.values()))
     if data.missing:

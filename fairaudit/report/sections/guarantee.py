@@ -15,7 +15,7 @@ _LONGEST = 2000
 def section(report: Report) -> Section | None:
     """The section on guarantees: a row for every arm, then what holds of all that have one.
 
-    A terminal shows what the guarantees mean for an attacker alone.
+    Of the section a terminal shows only the sentence on what the guarantees allow an attacker.
     """
     rows: list[tuple[Cell, ...]] = []
     for arm in report.arms:

@@ -107,6 +107,7 @@ def _table(report: Report, compared: list[Comparison], specs: list[MetricSpec]) 
             reasons: dict[str, None] = {}
             for spec in specs:
                 estimate = group.estimates.get(spec.name)
+                # Not spoken: a missing value is a dash, for the note says why it is missing.
                 cells.append(Quantity(estimate, _SCALES[spec.unit][0]._replace(is_spoken=False)))
                 if estimate is not None and estimate.value is None:
                     reasons[estimate.reason] = None

@@ -96,7 +96,10 @@ def _small_groups(report: Report) -> str:
 
 
 def _ungrouped_numbers(data: DataFacts) -> list[str]:
-    """Names of the numeric features by which people were not compared; [] of images."""
+    """Names of the numeric features by which people were not compared; [] of images.
+
+    Columns of few values (``could_be_groups``) are left out, for another line names them.
+    """
     if data.images is not None:
         return []
     grouped = {grouping.name for grouping in data.groupings}

@@ -46,13 +46,14 @@ def section(report: Report) -> Section | None:
 def _measures(report: Report, comparison: Comparison) -> list[str]:
     """The costs whose gap is shown in parts: those of accuracy and loss, then some costs in rates.
 
-    These are the ones that a finding of this comparison says that two groups differ in.
+    The costs in rates are those in which, as a finding of this comparison says, two groups differ.
     """
     always = list(costs_of_constant())
     in_findings = []
     for finding in report.findings:
         place = finding.arm, finding.reference, finding.grouping
         is_here = place == (comparison.arm, comparison.reference, comparison.grouping)
+        # A finding without groups is about all rows, and has no gap.
         if is_here and finding.question == "pays" and finding.groups:
             in_findings.append(finding.measure)
     return [*always, *(measure for measure in in_findings if measure not in always)]
@@ -84,8 +85,9 @@ def _rows(report: Report, comparison: Comparison, names: PartNames) -> Iterator[
 def _cells(report: Report, split: SplitCost, names: PartNames) -> tuple[Cell, ...]:
     """The cells of one cost or gap: what it is, with its unit; then its parts.
 
-    Whatever is neither step nor noise stands in one column. Where it includes the step, or there
-    are no steps, the cell of the step is a dash.
+    The part that is neither step nor noise, of which a method has at most one, stands in one
+    column whatever its name. Where this part includes the step (step and clipping), or the method
+    takes no steps, the cell of the step is a dash.
     """
     scale = scale_of(split.metric)
     by_column = dict.fromkeys(names.listed, NOTHING)  # in the order of the columns

@@ -73,7 +73,7 @@ def section(report: Report) -> Section | None:
     for words, blocks in by_arm[:OPEN]:
         shown_first += [Heading(words), *blocks]
     folded = [Folded(words, blocks) for words, blocks in by_arm[OPEN:]]
-    brief = [*shown_first]
+    brief = [*shown_first]  # a copy: the line below is for a terminal alone
     if folded:
         more = numbered(len(folded), "more method is", "more methods are")
         brief.append(Text(f"{more} in the report's page and text."))
@@ -108,7 +108,7 @@ def _ranking(report: Report, tables: Sequence[GroupTable]) -> Table:
     of verdicts.
     """
     outcomes = verdicts(report.gates)
-    rows: list[tuple[float, list[Cell]]] = []
+    rows: list[tuple[float, list[Cell]]] = []  # (what the worst group pays, the cells)
     for key in dict.fromkeys(one.arm for one in tables):
         of_arm = [one for one in tables if one.arm == key]
         worst, paid = _worst_group(of_arm)
@@ -125,7 +125,7 @@ def _ranking(report: Report, tables: Sequence[GroupTable]) -> Table:
         rows.append((paid, [plain(key), epsilon, *verdict, *results]))
     rows.sort(key=lambda row: row[0])
     worst_title, gap_title = "worst group", "#largest gap"
-    if tables and tables[0].columns:
+    if tables and tables[0].columns:  # any table's: all have the same columns
         worst_title += f", {tables[0].columns[0].title}"
         gap_title += f" of {tables[0].columns[0].title}"
     verdict_title = ["verdict"] if outcomes else []

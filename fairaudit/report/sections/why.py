@@ -52,7 +52,7 @@ def section(report: Report) -> Section | None:
     decomposition = report.diagnostics.decomposition
     if decomposition is None:
         return None
-    # In the plan's order, which the keys of a stored report no longer have.
+    # In the plan's order: the keys of a stored report are sorted by name.
     keys = [arm.key for arm in report.arms if arm.key in decomposition.arms]
     causes = {key: decomposition.arms[key] for key in keys}
     blocks = [
