@@ -133,7 +133,7 @@ class GroupTable:
         kept = judged[:N_WORST]
         n_known = sum(_first_value(row) > -math.inf for row in judged)
         if n_known > N_WORST:
-            kept.append(judged[n_known - 1])
+            kept.append(judged[n_known - 1])  # the best: the last one with a number
         others = len(self.groups) - len(kept)
         rows = (*kept, *(row for row in self.rows if row.kind != "group"))
         return replace(self, rows=rows, others=others)

@@ -277,6 +277,7 @@ class Report(Part):
             study: As of :meth:`trainings`.
         """
         ours, theirs = self.trainings(study), other.trainings(study)
+        # An arm that this report lacks has no digest, and then nothing is known to be shared.
         return all(ours.get(key) and ours.get(key) == theirs.get(key) for key in keys)
 
     def __repr__(self) -> str:

@@ -159,7 +159,8 @@ def split_gap(comparison: Comparison, metric: str, pair: Gap) -> SplitCost | Non
             return None
         if of_part.a != whole.a:  # each metric's gap may have the two groups in the other order
             of_part = of_part.reversed
-        # A direction is stored of a gap that is detected beside all others.
+        # A gap has a direction only where it is detected beside all others of the arm; else the
+        # part is not called present, though its own interval may lie above zero.
         is_above = bool(of_part.direction) and _is_above(of_part.signed)
         parts.append(SplitPart(name, interval_of(of_part.signed), is_above))
     return SplitCost(metric, whole.a, whole.b, interval_of(whole.signed), tuple(parts))

@@ -236,6 +236,7 @@ def _knob_against_undertraining(report: Report, arm: ArmFacts) -> Knob | None:
         return "penalty down"
     if "teachers" in arm.settings:
         return "teachers down"
+    # Without a rule the learning rate counts as that of the rule.
     step = rule = arm.settings.get("learning_rate", 0.0)
     if LEARNING_RATE.default is not None:
         rule = LEARNING_RATE.default.value(_public_sizes(report))  # of a training without noise
@@ -243,6 +244,7 @@ def _knob_against_undertraining(report: Report, arm: ArmFacts) -> Knob | None:
     losses = training_losses(report, arm.key)
     if is_by_user and not rule / BEYOND <= step <= rule * BEYOND:
         return "step by rule"
+    # The loss falls, or has too few epochs to show whether it rises: train for longer.
     if len(losses) < _FEWEST_EPOCHS or losses[-1] <= losses[0]:
         return "epochs up"
     return "step down" if is_by_user else None

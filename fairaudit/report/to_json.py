@@ -89,6 +89,7 @@ def read_report(text: str, *, name: str) -> Report:
     except ValidationError as error:
         field = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"])
         raise DataError(f"{name} is not a fairaudit report (field {plain(field, 80)})") from None
+    # ``content`` is a dict: of nothing else could a Report be made.
     if content_sha256(content) != report.content_sha256:
         message = f"{name} is not as it was written: its {SEAL} is of another content"
         raise DataError(message, _DAMAGED)

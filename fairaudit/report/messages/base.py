@@ -88,7 +88,7 @@ class FindingMessage(Message):
     question: ClassVar[Question] = "beside"
     asks_why: ClassVar[bool] = False
 
-    subject: Subject = field(kw_only=False)
+    subject: Subject = field(kw_only=False)  # the one positional argument
     reason: str = ""
     advice: Advice | None = None
 

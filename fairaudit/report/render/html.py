@@ -82,7 +82,7 @@ def page(whole: doc.Document) -> str:
         title=visible(whole.title),
         about=[writer.inline(words) for words in whole.about],
         foot=writer.inline(whole.foot),
-        first=sections[:1],  # it stands above the table of contents
+        first=sections[:1],  # the first section stands above the table of contents
         sections=sections[1:],
         style=style,
         script=script,

@@ -43,7 +43,7 @@ def to_markdown(report: Report, *, pictures: Pictures | None = None) -> str:
 
 
 def to_text(whole: doc.Document, *, pictures: Pictures | None = None) -> str:
-    """A document as Markdown."""
+    """A document as Markdown; ``pictures``: as of :func:`to_markdown`."""
     lines = [f"# {literal(whole.title)}"]
     for about in whole.about:
         lines += ["", inline(about)]
@@ -56,7 +56,7 @@ def to_text(whole: doc.Document, *, pictures: Pictures | None = None) -> str:
 
 
 def lines_of(blocks: Sequence[doc.Block], *, pictures: Pictures | None = None) -> Iterator[str]:
-    """The lines of some blocks, an empty one before each."""
+    """The lines of some blocks, an empty one before each; ``pictures``: of :func:`to_markdown`."""
     for block in blocks:
         written = list(_lines(block, pictures))
         if written:
@@ -101,7 +101,7 @@ def _run(run: doc.Inline, *, is_start: bool) -> str:
             # Four blanks at the start of a line would make it code.
             return literal(run.lstrip() if is_start else run, is_start=is_start)
         case doc.Strong():
-            text = literal(run.text.strip(), is_start=False)
+            text = literal(run.text.strip(), is_start=False)  # beside a blank ** is no mark
             return f"**{text}**" if text else ""
         case doc.Badge():
             return literal(run.text, is_start=is_start)

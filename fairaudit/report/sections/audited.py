@@ -74,7 +74,7 @@ def section(report: Report) -> Section | None:
     if report.status != "complete":
         items.append("Status: PARTIAL: some trainings have no result, see warnings")
     if report.comparisons:
-        first = (report.costs or report.comparisons)[0]
+        first = (report.costs or report.comparisons)[0]  # which stands for all here
         items.append(f"Intervals: 95 %; {plain(first.estimand, 300)}")
     items += _reference_check(report)
     items += _row_lines(report)
@@ -131,7 +131,10 @@ def _training(report: Report) -> str:
 
 
 def _reference_check(report: Report) -> Iterator[Words]:
-    """One line: the reference's accuracy beside scikit-learn's baseline, or why there is none."""
+    """One line: the reference's accuracy beside scikit-learn's baseline, or why that is not known.
+
+    No line where nothing was trained.
+    """
     check = report.sklearn_baseline
     reference = ""
     if check.reference_accuracy is not None:

@@ -73,8 +73,10 @@ def _largest_gaps(report: Report, metrics: list[str]) -> Table:
                         plain(comparison.arm),
                         plain(comparison.grouping),
                         METRICS[metric].title,
+                        # The largest gap of a single group names no groups.
                         " less ".join(plain(name) for name in (gap.a, gap.b) if name) or UNKNOWN,
                         Quantity(gap.signed),
+                        # Words on who does worse, if that is detected.
                         plain(gap.direction or gap.reading, 80) or UNKNOWN,
                     )
                 )

@@ -38,7 +38,7 @@ def limitations(report: Report) -> Section | None:
     items = []
     for limitation in report.limitations:
         text = plain(limitation.text, 800)
-        # No model of an audit may be released: this says how to train one that may.
+        # No model of an audit may be released: the command trains one that may.
         if limitation.code == "fixed_seeds":
             commands = [one.next_command(report, "report.json") for one in CAPABILITIES]
             for command in filter(None, commands):

@@ -43,6 +43,7 @@ def readings_table(report: Report, is_shown: Callable[[str, str], bool]) -> Tabl
             # Only a mean and its standard error are written as 1 ± 2; else each value has its name.
             if reading.columns != ("mean", "standard error"):
                 named = zip(reading.columns, map(short, reading.values), strict=True)
+                # Stripped: a single number has the empty name.
                 values = ", ".join(f"{plain(name)} {value}".strip() for name, value in named)
             rows.append((plain(arm.key), plain(reading.meaning, 120), values))
     return table(("method", "reading", "values"), rows, most=24) if rows else None

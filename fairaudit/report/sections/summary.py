@@ -144,6 +144,7 @@ def _worst_group(of_arm: Sequence[GroupTable]) -> tuple[str, float]:
     words, most = UNKNOWN, -math.inf
     for one in of_arm:
         row = one.worst
+        # ``or 0.0`` is for the type checker: the worst row has a number.
         if row is not None and (row.cells[0].number.value or 0.0) > most:
             most = row.cells[0].number.value or 0.0
             words = f"{row_title(row)} {cell_value(one.columns[0], row.cells[0])}"
@@ -234,6 +235,7 @@ def _around_tables(
         else:
             yield from bullets(lines)
     groupings = {block.table.grouping for block in tables}
+    # As findings on no grouping, whose ``grouping`` is "".
     of_no_table = [f for f in on_costs if f.grouping not in groupings]
     last_lines += _answers(of_no_table, ("pays", "from", "beside"))
     if may_advise:

@@ -60,9 +60,9 @@ class BoundRecord(Part):
     Args:
         name, source: Of the bound.
         a, b: The groups.
-        bound: Mean over steps and seeds, for convex losses and steps of at most 1 / the largest
-            eigenvalue.
-        truth: The same of what it bounds.
+        bound: Mean over steps and seeds, in nats a step; for convex losses and steps of at most 1 /
+            the largest eigenvalue.
+        truth: The same mean of the difference itself, which ``bound`` is to stay below.
         agreement: Share of steps at which bound and truth have one sign.
         positive: Share of steps at which the bound says that ``a`` pays more.
         curved: The bound with the Hessians' largest eigenvalues, for convex losses and steps of any

@@ -239,8 +239,8 @@ class Epsilon(Part):
 class AttackFacts(Part):
     """What a guarantee leaves to an attacker who knows all but whether a record was trained on.
 
-    If he accuses the share ``false_positive_rate`` of records that were not, he accuses at most
-    ``true_positive_rate`` of those that were.
+    If he accuses the share ``false_positive_rate`` of the records that were not trained on, he
+    accuses at most the share ``true_positive_rate`` of those that were.
     """
 
     false_positive_rate: Figure
@@ -250,8 +250,9 @@ class AttackFacts(Part):
 class ClaimFacts(Part):
     """What a trainer of the user's own says of its privacy; nothing of it is checked.
 
-    ``epsilon`` and ``delta`` are the largest that any of its ``trainings`` claims, None where one
-    of them claims nothing; ``asked_delta`` is what it was asked for beside ``target_epsilon``.
+    ``epsilon`` and ``delta`` are the largest that any of its ``trainings`` finished trainings
+    claims, None unless all of them claim something; ``claiming`` of them do. ``asked_delta`` is the
+    delta that the trainer was asked for beside ``ArmPrivacy.target_epsilon``.
     """
 
     asked_delta: Figure
@@ -281,8 +282,10 @@ class ArmPrivacy(Part):
         delta: Beside epsilon.
         base_epsilon: PLD epsilon of one training of a charged search, the dearest candidate.
         not_covered: What an established epsilon leaves out.
-        attack: What it means for an attacker; known once the audit has trained.
-        claim: What a trainer of the user's own says; likewise.
+        attack: What the guarantee leaves to an attacker, an item for each rate of false alarms; ()
+            before the audit has trained.
+        claim: What a trainer of the user's own says; None of other arms, and before the audit has
+            trained.
     """
 
     guarantee: Guarantee
@@ -315,15 +318,15 @@ class ArmPlan(Part):
         privacy: What one run of it guarantees.
         reference: Key of the arm that its cost is measured against, None for the reference.
         source: Key of the arm whose released thresholds it reads, or None.
-        reads_groups: Group labels enter training.
+        reads_groups: Whether group labels enter training.
         trainer: ``module:Class``; of the user's own code ``module:function``; "": not trained here.
         repeats: Private runs per seed; 1 for a reference.
         shares_samples: Its first repeat trains on the reference's Poisson sample (paired arms); a
             self-check arm draws its own.
         capability: Name of the capability that trains it by code of the user's own, whose settings
             are that code's; "": the program itself trains it.
-        step_by_rule: Its step is set by the rule that reads the noise, so that a larger epsilon
-            makes it longer.
+        step_by_rule: Whether the rule that reads the noise sets its learning rate, so that a larger
+            epsilon makes its steps longer.
     """
 
     key: str

@@ -13,8 +13,8 @@ class ChangedGap(Part):
     """A gap within a model that private training is shown to change.
 
     ``change`` is by how much the difference of ``metric``, ``a`` minus ``b``, is larger than under
-    the reference, with its own interval. It is detected beside everything that is judged of the
-    arm.
+    the reference, with its own interval. The change is detected beside everything that is judged of
+    the arm.
     """
 
     arm: str
