@@ -231,7 +231,7 @@ class Document:
 
 
 def charts_of(blocks: Sequence[Block]) -> Iterator[Chart]:
-    """The charts in some blocks, folded ones among them."""
+    """The charts in some blocks, those within folded blocks among them."""
     for block in blocks:
         match block:
             case Figures():

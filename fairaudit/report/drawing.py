@@ -46,7 +46,7 @@ def page_spec(chart: Chart, panel: Panel | Trend) -> Spec:
         "$schema": SCHEMA,
         "description": panel_alt(chart, panel),
         "width": _PAGE_WIDTH,
-        "autosize": {"type": "fit-x", "contains": "padding"},
+        "autosize": {"type": "fit-x", "contains": "padding"},  # the width includes labels
         **_drawn(chart, panel, legend=None),
         "config": _theme("currentColor", _FONT),
     }
@@ -134,7 +134,7 @@ def _dots(chart: Chart, panel: Panel, *, legend: Spec | None) -> Spec:
     Arguments are those of :func:`_drawn`.
     """
     series = list(chart.series)
-    rows = list(dict.fromkeys(bar.row for bar in panel.bars))
+    rows = list(dict.fromkeys(bar.row for bar in panel.bars))  # each once, from the top
     marks = {
         "data": {"values": [_datum(bar) for bar in panel.bars]},
         "encoding": _dot_encoding(series, rows, legend),

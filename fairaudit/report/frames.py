@@ -35,7 +35,10 @@ class NotebookChart:
     svg: str = ""
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, object]:
-        """MIME type -> content: what a notebook asks for and shows the first that it can of."""
+        """MIME type -> content; a notebook shows whichever of these it can draw best.
+
+        What else a notebook passes, as types to leave out, is not needed.
+        """
         bundle: dict[str, object] = {_MIME: self.spec, "text/plain": self.alt}
         if self.svg:
             bundle["image/svg+xml"] = self.svg
@@ -157,7 +160,10 @@ def group_frame(report: Report) -> pd.DataFrame:
 
 
 def metric_frame(report: Report) -> pd.DataFrame:
-    """A row per arm, grouping, group and metric; see :meth:`AuditReport.metrics`."""
+    """A row per arm, grouping, group and metric, those of studies among them.
+
+    See :meth:`AuditReport.metrics`; the group "" is all test rows.
+    """
     rows = []
     for comparison in report.all_comparisons:
         for group in (*comparison.by_group, comparison.overall):
@@ -168,7 +174,10 @@ def metric_frame(report: Report) -> pd.DataFrame:
 
 
 def gap_frame(report: Report) -> pd.DataFrame:
-    """A row per arm, grouping, metric and gap; see :meth:`AuditReport.gaps`."""
+    """A row per arm, grouping, metric and gap, those of studies among them.
+
+    See :meth:`AuditReport.gaps`.
+    """
     rows = []
     for comparison in report.all_comparisons:
         for gap in comparison.gaps:

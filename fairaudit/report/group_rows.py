@@ -247,7 +247,7 @@ def _gap_cell(
     if gap.signed.value is None:  # first why it has no value, else why gates may not read it
         return TableCell(NOTHING, "cannot tell", gap.signed.reason or gap.reason)
     between: tuple[str, ...] = (gap.a, gap.b) if order is None else ()
-    if order == (gap.b, gap.a):
+    if order == (gap.b, gap.a):  # the row has one order for all measures
         gap = gap.reversed
     shown = interval_of(gap.signed)
     bound = _bound_on(report, comparison, metric, "gap", {gap.a, gap.b})
@@ -304,6 +304,7 @@ def _bounds_of(gate: GateRecord, comparison: Comparison, groups: set[str]) -> It
     """What one rule says of the number of these groups in this comparison."""
     for target in gate.targets:
         is_here = (target.arm, target.grouping) == (comparison.arm, comparison.grouping)
+        # "": a number of the arm itself, the same beside any reference.
         is_same_reference = target.reference in ("", comparison.reference)
         if is_here and is_same_reference and set(target.groups) == groups:
             yield Bound(gate.limit, target.outcome)

@@ -157,7 +157,8 @@ class GroupTable:
     def axis(self, place: int) -> tuple[float, float]:
         """The ends that a column's axis needs, so that its marks lie within it: (low, high).
 
-        The axis holds zero, the column's numbers with their intervals, and the limits of rules.
+        The axis holds zero, the limits of rules, and the column's numbers with their intervals, but
+        for those of thin rows.
 
         Args:
             place: Index of the column.

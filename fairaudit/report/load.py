@@ -77,8 +77,8 @@ def parsed(content: bytes, *, name: str) -> Report:
 def _hint(folder: Path, name: str) -> str:
     """The hint of an error: which report may have been meant, else how to make one.
 
-    Meant may be files called ``name`` in the folder or in one of its own folders, as where each
-    data set has a folder with a report; else the JSON file in the folder whose name is nearest.
+    Suggested are the files called ``name`` in the folder and in its own folders, as where each data
+    set has a folder with a report; without any, the JSON file in the folder whose name is nearest.
     """
     # Escaped: a name may hold characters that glob reads, as [.
     reports = sorted([*folder.glob(escape(name)), *folder.glob(f"*/{escape(name)}")])

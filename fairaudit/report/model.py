@@ -45,7 +45,7 @@ class Study(Part):
 
     Args:
         name: Of the capability.
-        comparisons: What it measured on them, by grouping.
+        comparisons: What it measured on its trainings, by grouping.
         ways: The audit's arms trained once more, see :class:`Way`.
     """
 
@@ -55,7 +55,7 @@ class Study(Part):
 
     @property
     def settings_tried(self) -> int | None:
-        """How many settings were tried for every arm at each seed; None: it is no search."""
+        """How many settings were tried for every arm at each seed; None: the study is no search."""
         return None
 
     @property
@@ -85,7 +85,7 @@ class Study(Part):
         return None
 
     def sections(self, report: "Report") -> Mapping[str, Section]:
-        """Place in ``sections.order.ORDER`` -> the study's section that stands before it there."""
+        """Place in ``sections.order.ORDER`` -> the section that the study puts before it."""
         return {}
 
     @classmethod

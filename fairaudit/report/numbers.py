@@ -29,7 +29,7 @@ def number(value: float | None, decimals: int = 3) -> str:
 def figure(value: float | None, digits: int = 4) -> str:
     """A number at so many significant digits; a dash where it is undefined, never 0.
 
-    One that is zero but for rounding is 0.
+    A number that is zero but for rounding is 0.
     """
     if value is None:
         return UNKNOWN

@@ -41,6 +41,7 @@ def advice_for(report: Report, arm: ArmFacts) -> Advice | None:
         return None
     now, to = _values(report, arm, knob)
     _, bound_rule = _rules(report, arm)
+    # The bound that is advised may be the rule's or twice the arm's; only the former is a default.
     reason = BY_DEFAULT if knob == "bound up" and to == bound_rule else ""
     return advice(knob, arm, reason, now=now, to=to)
 
@@ -101,6 +102,7 @@ def _estimate_of(report: Report, gate: GateRecord, target: GateTarget) -> Estima
     """
     for comparison in report.comparisons:
         place = comparison.arm, comparison.grouping
+        # "": a number of the arm itself, the same beside any reference.
         is_same_reference = target.reference in ("", comparison.reference)
         if place != (target.arm, target.grouping) or not is_same_reference:
             continue

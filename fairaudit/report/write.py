@@ -166,6 +166,7 @@ def _files(report: Report, formats: Sequence[str]) -> Iterator[tuple[str, bytes]
     for name in set(formats) & set(RENDERINGS):
         text = RENDERINGS[name].render(report)
         if name == MARKDOWN and pictures:
+            # The first is SVG where both kinds are asked for.
             text = to_markdown(report, pictures=(FIGURES, pictures[0]))
         yield RENDERINGS[name].file, text.encode()
     if pictures:

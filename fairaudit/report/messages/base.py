@@ -160,7 +160,7 @@ class WrittenNumber:
     ``{size:value}``     ``2.9 points``
     ``{size:rate}``      ``2.9 %``
     ``{size:percent}``   ``3 % [1, 5]``
-    ``{size:degrees}``   of an angle ``2.9 degrees``, from ten on in full
+    ``{size:degrees}``   of an angle ``2.9 degrees``, from ten on ``12``
     ``{size:number}``    the same without the unit
     ===================  ==================================================
     """

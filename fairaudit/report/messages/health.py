@@ -131,7 +131,7 @@ class ConstantFinding(FindingMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstantAnswers(ConstantFinding):
-    """Every row of the group gets it."""
+    """Every row of the group gets that one answer."""
 
     code = "constant"
     when = "a model gives every test row of a group one answer, though they are of several classes"
@@ -144,7 +144,7 @@ class ConstantAnswers(ConstantFinding):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearlyConstant(ConstantFinding):
-    """Hardly a row of the group gets another."""
+    """Hardly a row of the group gets another answer."""
 
     code = "nearly_constant"
     when = (
@@ -174,7 +174,7 @@ class ConstantReference(ConstantFinding):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstantUnknown(ConstantFinding):
-    """The estimates say so, and it is not certain."""
+    """By the estimates a group seems to get one answer, which is not certain."""
 
     code = "constant_unknown"
     when = "a model seems to give a group one answer, by its estimate, and that is not certain"
@@ -206,7 +206,7 @@ class OneAnswerLeft(FindingMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassLost(FindingMessage):
-    """The same shares of one of several classes."""
+    """The share of a group that is predicted one of several classes, now and by the reference."""
 
     code = "class_lost"
     when = (
@@ -224,7 +224,10 @@ class ClassLost(FindingMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossUnknown(FindingMessage):
-    """The same shares where it is not certain; the test rows that would tell, if known."""
+    """A group that may have lost an answer: the share predicted it, now and by the reference.
+
+    ``rows``: How many test rows would tell; None where that is not known.
+    """
 
     code = "answer_unknown"
     when = "a group seems to lose an answer, by the estimate, and that is not certain"

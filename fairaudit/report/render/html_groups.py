@@ -156,7 +156,13 @@ def _upright(kind: str, value: float, axis: tuple[float, float]) -> Markup:
 
 
 def _whisker(number: Interval, axis: tuple[float, float], middle: float) -> Markup:
-    """A number's dot, and the line of its interval where it has one; ``middle`` is their height."""
+    """A number's dot, and the line of its interval where there is one.
+
+    Args:
+        number: Has a value.
+        axis: (low, high) of the column's axis.
+        middle: Pixels from the top at which dot and line are drawn.
+    """
     drawn = Markup("")
     if number.ends is not None:
         low, high = (_place(end, axis) for end in number.ends)

@@ -22,7 +22,7 @@ def title(report: Report) -> str:
     about = "predictions by group"
     if report.training is not None:
         about = "what private training costs each group"
-    elif report.costs:
+    elif report.costs:  # predictions of several models were given, one as the baseline
         about = "what predictions cost each group beside the baseline"
     return f"{plain(report.data.name)}: {about}"
 

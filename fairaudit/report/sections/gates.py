@@ -44,7 +44,7 @@ def section(report: Report) -> Section | None:
 def _rule_cells(gate: GateRecord) -> tuple[Cell, ...]:
     """A rule's cells: outcome, the rule as given, in words, and how many numbers have an outcome.
 
-    Of a rule about no number the reason stands instead.
+    Where the rule was held against no number, its reason stands in place of the counts.
     """
     outcomes = Counter(target.outcome for target in gate.targets)
     counts = [f"{outcomes[o]} {o}" for o in ("fail", "inconclusive", "pass") if outcomes[o]]

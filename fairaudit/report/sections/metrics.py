@@ -35,7 +35,7 @@ def section(report: Report) -> Section | None:
         is_known = any(
             group.value(name) is not None for _, group in every_group(report.comparisons)
         )
-        if is_known and not spec.no_interval:
+        if is_known and not spec.no_interval:  # the section shows numbers with intervals alone
             metrics.append(name)
     blocks = (
         Text(

@@ -47,7 +47,7 @@ _SCALES: dict[str, tuple[Scale, str]] = {
 
 
 def section(report: Report) -> Section | None:
-    """The section on misalignment; None where no private training was compared with another.
+    """The section on misalignment; None where no arm was trained and compared with a reference.
 
     A method whose steps were not read stands there with the reason.
     """

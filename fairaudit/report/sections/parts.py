@@ -69,7 +69,8 @@ def _rows(report: Report, comparison: Comparison, names: PartNames) -> Iterator[
         gap = detected_gap(comparison, measure)
         if gap is None:
             gap = main_gap(comparison, measure)
-        if gap is not None and gap.a and gap.b:  # the largest gap of one group names none
+        # The largest gap of a single group names no groups.
+        if gap is not None and gap.a and gap.b:
             split = split_gap(comparison, measure, gap)
             if split is not None:
                 a, b = (report.name_of(grouping, name) for name in (split.a, split.b))

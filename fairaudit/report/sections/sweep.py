@@ -34,7 +34,11 @@ def section(report: Report) -> Section | None:
 
 
 def _tables(report: Report) -> Iterator[Table]:
-    """A table for all sweeps over the same epsilons, which are its columns: gaps, then costs."""
+    """The tables: one for all sweeps over the same epsilons, which are its columns.
+
+    Its rows are the gaps of all of these sweeps, then the costs of their groups. Of many epsilons
+    the first six, which are the smallest, are shown.
+    """
     sweeps_of: dict[tuple[float, ...], list[Sweep]] = {}  # by their target epsilons
     for sweep in report.sweep:
         targets = tuple(point.target_epsilon for point in sweep.points)
@@ -48,13 +52,16 @@ def _tables(report: Report) -> Iterator[Table]:
 
 
 def _gap_row(sweep: Sweep) -> tuple[Cell, ...]:
-    """The gap at each epsilon."""
+    """The cells of a sweep's gaps: method, ``gap by`` the grouping, the gap at each epsilon."""
     gaps = [Quantity(point.gap, POINTS, UNKNOWN) for point in sweep.points[:_MOST_EPSILONS]]
     return (_method(sweep), f"gap by {plain(sweep.grouping)}", *gaps)
 
 
 def _cost_rows(sweep: Sweep) -> Iterator[tuple[Cell, ...]]:
-    """For each group its cost at each epsilon."""
+    """The cells of each group of a sweep: method, group, the group's cost at each epsilon.
+
+    All points of a sweep have the same groups.
+    """
     points = sweep.points[:_MOST_EPSILONS]
     for group in points[0].cost:
         costs = [Quantity(point.cost.get(group), POINTS, UNKNOWN) for point in points]

@@ -58,7 +58,8 @@ class Finding(Part):
         reason: Why something is not known, or a name that the sentence needs.
         question: The question of a reader that it answers.
         text: The sentence.
-        short: The same as an item of a list, where it does not come first; "" where it is none.
+        short: The same as an item of a list, where another finding of the series comes first; ""
+            where it is never such an item.
         series: Findings of one series stand in one sentence; "" for one that stands alone.
         advice: What to do about it, None for nothing.
     """
