@@ -445,14 +445,14 @@ def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estim
         return undefined(spread.reason, spread.unit, n_test=spread.n_test)
     bounds = spread.bounds if signed else (0.0, max(map(abs, spread.bounds)))
     low, high = _within(value - half, value, value + half, bounds)
-    by_seed = tuple(value for value in spread.by_seed.tolist() if not math.isnan(value))
+    by_seed = spread.by_seed.tolist()
     return estimated(
         value,
         low,
         high,
         training_sd=math.sqrt(spread.seed_variance) if len(spread.by_seed) > 1 else None,
         records_sd=math.sqrt(spread.shared_variance),
-        n_seeds=len(by_seed),
+        n_seeds=sum(map(math.isfinite, by_seed)),
         n_test=spread.n_test,
         unit=spread.unit,
         reason=spread.reason,

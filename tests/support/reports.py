@@ -1,4 +1,4 @@
-"""StoredColumns reports for tests of what reads them: gates, compare, report."""
+"""Stored reports for tests of what reads them: gates, compare, report."""
 
 import json
 

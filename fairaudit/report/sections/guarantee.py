@@ -1,12 +1,15 @@
 """What each epsilon covers, and what it does not."""
 
+from collections.abc import Mapping, Sequence
+
+from fairaudit.messages.names import arms_text
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.privacy.events import Gaussian, shown_up
 from fairaudit.report.document import Block, Cell, Section, Text, table
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import UNKNOWN, attack_sentence
 from fairaudit.report.safe_names import plain
-from fairaudit.report.types.facts import ArmPrivacy, TrainingFacts
+from fairaudit.report.types.facts import ArmFacts, ArmPrivacy, TrainingFacts
 
 _NOT_SAMPLED = "none: what is released is about all training records at once"
 _LONGEST = 2000
@@ -22,10 +25,10 @@ def section(report: Report) -> Section | None:
         rows.append((plain(arm.key), *_cells(arm.privacy)))
     head = ("method", "guarantee", "#ε (PLD)", "#ε (RDP)", "#δ", "#noise", "how")
     blocks: list[Block] = [table(head, rows)]
-    established = [arm.privacy for arm in report.arms if arm.privacy.guarantee.has_epsilon]
+    established = [arm for arm in report.arms if arm.privacy.guarantee.has_epsilon]
     if established and report.training is not None:
-        blocks.append(Text(_shared_terms(established[0], report.training)))
-        items = [item for facts in established for item in facts.not_covered]
+        blocks.append(Text(_terms(established, report.training)))
+        items = [item for arm in established for item in arm.privacy.not_covered]
         blocks.append(Text(f"Not covered: {plain('; '.join(dict.fromkeys(items)), _LONGEST)}."))
     brief: tuple[Block, ...] = ()
     if words := attack_sentence(report.privacy):
@@ -71,20 +74,39 @@ def _joined(items: list[str]) -> str:
     return "; ".join(plain(item, 400) for item in items if item)
 
 
-def _shared_terms(facts: ArmPrivacy, training: TrainingFacts) -> str:
-    """What holds of every guarantee: unit, neighbours, sampling and accountants.
-
-    Args:
-        facts: The guarantee of one arm, which stands for those of all arms.
-        training: What all arms share.
-    """
-    sampling, accountants = "Poisson with probability q", "PLD (headline) and RDP"
-    if isinstance(facts.event, Gaussian):
-        sampling, accountants = _NOT_SAMPLED, "the exact Gaussian curve (headline) and RDP"
-    if facts.base_epsilon is not None:  # of a charged search, which RDP alone can account for
-        accountants = "RDP"
+def _terms(arms: Sequence[ArmFacts], training: TrainingFacts) -> str:
+    """What the guarantees of these arms are about: unit, neighbours, sampling and accountants."""
     unit, neighbours = plain(training.unit, _LONGEST), plain(training.neighbouring, _LONGEST)
-    accountants = f"{plain(training.accountant, 100)}, {accountants}"
+    sampling = _by_arms({arm.key: _sampling(arm.privacy) for arm in arms})
+    accountants = _by_arms({arm.key: _accountants(arm.privacy) for arm in arms})
     return (
-        f"Unit: {unit}. Neighbours: {neighbours}. Sampling: {sampling}. Accountants: {accountants}."
+        f"Unit: {unit}. Neighbours: {neighbours}. Sampling: {sampling}. "
+        f"Accountants: {plain(training.accountant, 100)}, {accountants}."
     )
+
+
+def _sampling(facts: ArmPrivacy) -> str:
+    """Which records a release of the arm is about."""
+    return _NOT_SAMPLED if isinstance(facts.event, Gaussian) else "Poisson with probability q"
+
+
+def _accountants(facts: ArmPrivacy) -> str:
+    """By what the arm's epsilons are accounted for."""
+    if facts.base_epsilon is not None:  # of a charged search, which RDP alone can account for
+        return "RDP"
+    if isinstance(facts.event, Gaussian):
+        return "the exact Gaussian curve (headline) and RDP"
+    return "PLD (headline) and RDP"
+
+
+def _by_arms(terms: Mapping[str, str]) -> str:
+    """The term that all arms share; of arms with different ones each with the arms that have it.
+
+    ``terms``: arm -> its term.
+    """
+    arms_of: dict[str, list[str]] = {}
+    for arm, term in terms.items():
+        arms_of.setdefault(term, []).append(arm)
+    if len(arms_of) == 1:
+        return next(iter(arms_of))
+    return "; ".join(f"{term} ({arms_text(arms)})" for term, arms in arms_of.items())
