@@ -78,8 +78,8 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
         return {}
     reading = CauseReading(method, task)
     steps = tuple(checkpoint.step for checkpoint in trained.checkpoints)
-    # The first checkpoint is always among them: at a checkpoint whose eigenvalues are not read, the
-    # bounds take the latest that were.
+    # ``few`` and ``many`` always have the first step: where eigenvalues are not read, the bounds
+    # take the latest that were, so some must be read at the start.
     few = (*steps[:1], *spread(steps[1:], FEW - 1))
     many = (*steps[:1], *spread(steps[1:], THOROUGH - 1))
     spectra = many if trained.network.n_parameters <= DENSE_LIMIT else few
@@ -203,7 +203,7 @@ class CauseReading:
         means = [self._means(moments, r) for r in range(self.task.repeats)]
 
         pilot = self._batches(reader, moments, "pilot", PILOT)
-        # The pilot may use its own value: no expectation is taken over it.
+        # The pilot may use its own typical shrinkage: no expectation is taken over the pilot.
         pilot = [replace(one, typical=one.typical_shrinkage()) for one in pilot]
         noise = [noise_term(trace[r], sampling) for r, sampling in enumerate(samplings)]
         of_pilot = []
@@ -220,7 +220,8 @@ class CauseReading:
 
         of_replicates = []
         for r, batches in enumerate(self._batches(reader, moments, "batches", needed)):
-            # The pilot's value: one taken from these very batches would bias their expectations.
+            # The pilot's typical shrinkage: that of these very batches would bias the expectations
+            # over them.
             batches = replace(batches, typical=pilot[r].typical)
             wanted = vectors(batches, means[r])
             forms = Forms.of(quadratic_forms(landscapes[r], wanted, places(batches)), batches)
@@ -305,12 +306,13 @@ class CauseReading:
             plain, processed = sums.plain.double(), sums.processed.double()
             steps.append(torch.stack([plain[0], processed[0]]) / expected)
             if has_probe:
-                # sum z_i (g_i - mean g) is sum z_i g_i less (sum z_i / n) times the total of g.
+                # With the signs z_i, sum z_i (g_i - mean g) is sum z_i g_i less (sum z_i / n) times
+                # the total of g over all n records.
                 share = weights[1].sum() / n_records
                 centred = plain[1] - share * moments.total, processed[1] - share * moments.processed
                 probes.append(torch.stack(centred))
         stacked = torch.stack(steps, 2)  # [2, R, M, P]
-        signed = torch.stack(probes, 2)  # [2, R, S, P]
+        signed = torch.stack(probes, 2)  # [2, R, PROBES, P]
         return [
             Batches(stacked[0, r], stacked[1, r], signed[0, r], signed[1, r], reader.unclipped(r))
             for r in range(task.repeats)
@@ -338,6 +340,7 @@ def batches_needed(pilot: Sequence[Mapping[str, Tensor]], parameters: int) -> in
     batches = float(LEAST)
     for terms in pilot:
         errors = torch.stack([terms[f"{name}_se"] for name in DRAWN])
+        # [3, K + 1]: the two of ``DRAWN``, then the noise, which counts in the sum alone.
         parts = torch.stack([terms[name].abs() for name in (*DRAWN, "r_noise")])
         ratios = errors / torch.maximum(OF_PART * parts[:2], OF_ALL * parts.sum(0))
         # An error of 0 needs no more batches, and one that is not known (NaN) says nothing.

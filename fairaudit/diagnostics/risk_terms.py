@@ -249,6 +249,7 @@ def clip_term(means: Means, forms: Forms, sampling: Sampling) -> tuple[Tensor, T
         sampling: q, N (the public count that sums are divided by), n (``n_records``, the true
             count), eta.
     """
+    # In the code ``n`` is N, the public count, and ``size`` is n, the true one.
     q, n, size = sampling.sample_rate, sampling.n_public, sampling.n_records
     factor = (1 - q) / (q * n**2)
     # The mean gradient of the records is (N / n) gbar_D, as gbar_D is their sum over N; so its part

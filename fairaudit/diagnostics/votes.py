@@ -46,7 +46,8 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
 
     Returns:
         Means per group, [K] (one entry where the pool's groups are not known):
-        ``flip_probability``, ``closeness`` to the decision boundary, ``input_norm``,
+        ``flip_probability``, ``closeness`` to the decision boundary (1 - sum_y p_y^2),
+        ``input_norm``,
         ``excess_risk`` in nats over the clean student's, ``gradient_norm`` of the group's mean loss
         at the clean student, and ``smoothness`` beta_a (Prop. 2). ``deviation`` and
         ``deviation_square`` [2]: mean and standard error. [1]: ``deviation_bound`` (Thm 2,
@@ -58,7 +59,7 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
     """
     assert isinstance(method, Pate)
     study = _NoisedStudents.of(method, task, trained)
-    # [m] @ [m, K]: the mean over each group's queries, NaN for an absent group.
+    # A reading [m] @ share [m, K] is its mean over each group's queries, NaN for an absent group.
     risk = study.excess @ study.share
     defined = risk[~risk.isnan()]
     xi = (defined.max() - defined.min()).view(1)
@@ -163,8 +164,8 @@ def _largest_known(values: Tensor) -> Tensor:
 def flipping_probability(votes: Tensor, sigma: float) -> Tensor:
     """Probability that noise N(0, sigma^2) on each count changes the winner: votes [m, Y] -> [m].
 
-    In closed form for two classes, by numerical integration for more; the winner of a tie is the
-    lowest class. Theorem 3 of Tran and Fioretto 2023 holds for two classes only.
+    In closed form for two classes, by numerical integration for more; the winner of tied counts is
+    the lowest class. Theorem 3 of Tran and Fioretto 2023 holds for two classes only.
 
     Source: docs/methods.md 5.3.
     """
@@ -227,7 +228,7 @@ class _NoisedStudents(NamedTuple):
         """
         votes, queried = trained.kept["votes"], trained.kept["x"]
         assert task.public is not None, "PATE needs a student pool"
-        # 1 where a query is of the group; all are of one where groups are not known.
+        # [m, K]: 1 where a query is of the group; all are of one where groups are not known.
         members = torch.ones(len(queried), 1, dtype=torch.float64)
         if task.public.groups is not None:
             groups = task.public.groups[query_rows(task)]
@@ -238,7 +239,7 @@ class _NoisedStudents(NamedTuple):
         p = _probabilities(reference, queried)[0]
         losses_of_clean, deviation = _losses(p, clean), []
         shift, square, excess = votes.new_zeros(3, len(votes))  # sums over draws
-        # Draws in portions, for their labels [J, m, Y] would fill the memory.
+        # Draws in portions, for the labels [J, m, Y] of all, 8 bytes each, would fill the memory.
         at_once = max(1, _DRAWN_BYTES // (8 * votes.numel()))
         for first in range(0, draws, at_once):
             noise = votes.new_empty(min(at_once, draws - first), *votes.shape)
@@ -265,6 +266,7 @@ class _NoisedStudents(NamedTuple):
             flips=flipping_probability(votes, sigma),
             deviation=torch.cat(deviation),
             p=p,
+            # INPUTS does not standardise by group, so group 0 will do for all.
             x=INPUTS(queried.flatten(1), torch.zeros(len(queried), dtype=torch.int64)),
             share=members / members.sum(0),  # 0 / 0: an absent group has no mean
         )

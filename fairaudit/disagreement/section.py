@@ -36,6 +36,7 @@ def section(report: Report, source: str) -> Section | None:
         report: The report.
         source: From which trainings the numbers are, in a sentence.
     """
+    # Where no arm has a reference there are no costs, and each model is measured by itself.
     compared = report.costs or report.comparisons
     rows = list(_rows(report, compared))
     if not rows:
@@ -81,6 +82,7 @@ def _rows(report: Report, compared: Sequence[Comparison]) -> Iterator[tuple[Cell
 def _row(report: Report, comparison: Comparison, group: GroupMeasure) -> tuple[Cell, ...]:
     """The numbers of one group, or of all rows."""
     own = group.estimates.get(DISAGREEMENT)
+    # A dash for what is missing, not words: the note says why.
     percent, points = (scale._replace(is_spoken=False) for scale in (PERCENT_DIGITS, POINTS))
     cells: list[Cell] = [Quantity(own, percent)]
     if report.costs:
@@ -100,7 +102,8 @@ def _gaps(report: Report, compared: Sequence[Comparison]) -> Iterator[tuple[Comp
             yield comparison, gap, "decided by chance (points)"
         gap = main_gap(comparison, DISAGREEMENT_COST)
         if gap is not None:
-            # The tests of a report's gaps leave this one out, so no result of a test may be shown.
+            # The tests of a report's gaps leave this one out, so no result of a test may be shown;
+            # "cannot tell" is none, so it stays.
             if gap.reading != "cannot tell":
                 gap = gap.model_copy(update={"reading": ""})
             yield comparison, gap, "added by privacy (points)"
@@ -148,7 +151,7 @@ def said_source(source: str, trainings: int) -> str:
     """From which trainings the numbers are, in a sentence.
 
     Args:
-        source: As of ``Disagreement.source``.
+        source: As of ``Disagreement.source``: "again", "given", or "seeds" for the audit's own.
         trainings: How many of each method.
     """
     count = numbered(trainings, "training")

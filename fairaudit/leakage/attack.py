@@ -58,7 +58,7 @@ METRICS_OF_LEAKAGE = ("leakage_auc", *WITHIN, *_OF_ONE_THRESHOLD, "leakage_advan
 def log_odds(probabilities: Float64 | NDArray[np.float32], labels: Int64) -> Float64:
     """Log odds of each record's true class: log p_y less the log of the other classes' total.
 
-    The total, summed in place of 1 - p_y, keeps them exact where p_y is near 1.
+    That total is summed, not taken as 1 - p_y, which loses digits where p_y is near 1.
 
     Args:
         probabilities: ``[n, Y]``.
@@ -138,14 +138,14 @@ class _Side(NamedTuple):
             phi: Log odds of the true class, ``[S, n]``.
             side: Whether each seed's model is on this side for each record, ``[S, n]``.
         """
-        # Sums over all seeds, less the target's own: the target is the first axis.
+        # [S, n]: sums over all seeds, less the target's own term; the first axis is the target's.
         seen = np.where(side, phi, 0.0)
         count = side.sum(axis=0) - side
         total = seen.sum(axis=0) - seen
         square = (seen**2).sum(axis=0) - seen**2
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = total / count
-            # Squares about a record's mean; one shadow alone has none.
+            # Sum of squares about a record's mean, which one shadow alone does not have.
             within = np.where(count > 1, square - total * mean, 0.0).sum(axis=1)
         degrees = np.maximum(count - 1, 0).sum(axis=1)
         variance = np.maximum(within / np.maximum(degrees, 1), _LEAST_VARIANCE)
@@ -381,7 +381,8 @@ def attack_tables(
     """
     arms = [private] if baseline is None else [private, baseline]
     scores = [likelihood_ratios(*arm) for arm in arms]
-    usable = np.isfinite(scores[0])  # by memberships, which are the same in both arms
+    # [S, n]; which scores are NaN follows from memberships, which are the same in both arms.
+    usable = np.isfinite(scores[0])
     rows = [np.flatnonzero(use) for use in usable]
     records = EvaluatedRecords.of(rows, groups, n_groups)
     of_arms = [
@@ -409,7 +410,7 @@ def _scores_at_targets(
     Args:
         score: Of every row at each target, ``[S, n]``.
         member: Whether each target trained on each row, ``[S, n]``.
-        rows: Numbers of the rows that have a score, of each seed.
+        rows: Of each seed, the numbers of the rows that have a score.
         groups: Of the rows, ``[n]``.
         n_groups: K.
     """
@@ -418,8 +419,9 @@ def _scores_at_targets(
         for s, usable in enumerate(rows)
     ]
     # Rate of false accusations of each metric, in the order of METRICS_OF_LEAKAGE. The area has
-    # none: any number will do, for its slope is 0.
-    of_one_threshold = [GLOBAL_RATE] * (len(_OF_ONE_THRESHOLD) + 1)  # and of their difference
+    # none: any number (1.0) will do, for the area's slope is 0.
+    # + 1: of the two rates by one threshold, and of the advantage, which is their difference.
+    of_one_threshold = [GLOBAL_RATE] * (len(_OF_ONE_THRESHOLD) + 1)
     rates = np.array([1.0, *WITHIN.values(), *of_one_threshold])
     lower = np.mean([target.values(1 - _AROUND) for target in targets], axis=0)
     upper = np.mean([target.values(1 + _AROUND) for target in targets], axis=0)

@@ -71,6 +71,10 @@ def _measure_arm(
         grouping: Groups of the file's rows.
         trained: Results of the arm, one of each seed, and those of its reference if it has one.
         suppressed_below: Groups of fewer rows are hidden and compared with no other.
+
+    Returns:
+        The numbers of each group and of all rows; undefined where fewer than ``LEAST_TARGETS``
+        models were trained.
     """
     n_seeds = len(trained[0])
     if n_seeds < LEAST_TARGETS:
@@ -148,12 +152,12 @@ def _measure_group(
     group, reason = "", ""
     if k < len(cut.names):
         group, reason = cut.names[k], cut.too_few(k)
-    reason = reason or cut.too_few_seeds
+    reason = reason or cut.too_few_seeds  # "" if gates may read the group
     estimates, ungated = {}, {}
     for name, table in tables.items():
         number = estimate(checked_contrast(table, cut, k))
         if number.ends is None:
-            # Without an interval the value is hidden, too: fifty rows have no rate at 1 %.
+            # A number without an interval is not told at all: fifty rows have no rate at 1 %.
             number = undefined(number.reason, number.unit, number.n_test)
         estimates[name] = number
         too_few = too_few_for_gates(table, cut, [k])
@@ -172,6 +176,7 @@ def _measure_group(
 
 def _unmeasured(arm: Arm, grouping: Grouping, reason: str) -> Measured:
     """The result where too few models were trained: every number is undefined, for ``reason``."""
+    # Prefixes of the names, as of :func:`attack_tables`: the arm's numbers have none.
     sides = ("", "reference.", "change.") if arm.reference else ("",)
     estimates = {}
     for side in sides:

@@ -185,6 +185,7 @@ class FairLens(Objective[GroupStatistics]):
 
     def init(self, replicates: int, facts: PublicFacts) -> GroupStatistics:
         """The state before the first step: all zero, so there is no penalty yet."""
+        # Zeros of the type and on the device of the public numbers.
         nothing = facts.expected_batch_size.new_zeros(replicates, facts.n_groups)
         return GroupStatistics(nothing, nothing.clone(), nothing.clone())
 
@@ -341,7 +342,7 @@ class FairLensHalves(FairLens):
 
     def init(self, replicates: int, facts: PublicFacts) -> HalvesStatistics:
         """The state before the first step: all zero, so there is no penalty yet."""
-        new = facts.expected_batch_size.new_zeros
+        new = facts.expected_batch_size.new_zeros  # of their type, on their device
         of_groups, of_model = (replicates, facts.n_groups), (self.n_classes, self.width)
         return HalvesStatistics(
             counts=new(of_groups),

@@ -92,9 +92,9 @@ class GradientMethod(Method):
         """As :meth:`Method.fit_all`, with small models side by side, as replicates of one training.
 
         Side by side go tasks of equally many epochs whose objectives, rules and releases can be
-        joined; others are trained in turn. Which ones do follows from public numbers, never from
-        time or load: the sums of the two ways are rounded differently, and a run must give the same
-        numbers again.
+        joined; others are trained in turn. Which tasks go side by side follows from public numbers,
+        never from time or load: the sums of the two ways are rounded differently, and a run must
+        give the same numbers again.
         """
         from fairaudit.engine.joint_training import at_once
         from fairaudit.engine.replicates import stack
@@ -112,7 +112,7 @@ class GradientMethod(Method):
             for start in range(0, len(places), size):
                 some = places[start : start + size]
                 some_tasks = [tasks[place] for place in some]
-                models = None
+                models = None  # not trained yet
                 if len(some_tasks) > 1:
                     models = self._fit_side_by_side(some_tasks, observers)
                 if models is None:

@@ -75,15 +75,15 @@ def descend(network: Stacked, draw: Callable[[], tuple[Tensor, Tensor]], descent
         descent: Schedule.
     """
     tape = tape_of(network)
-    single = network.replicates == 1  # whose tensors the tape wants without the axis R
+    single = network.replicates == 1  # then the tape wants its tensors without the axis R
     for _ in range(descent.steps):
         x, targets = draw()
         logits = tape.forward(x[0] if single else x)
         if single:
             logits = logits.unsqueeze(0)
-        # p - y; zero for no record, whose targets sum to 0.
+        # p - y, the gradient in the logits; 0 for a row without a record, whose targets sum to 0.
         delta = targets.sum(-1, keepdim=True) * torch.softmax(logits, -1) - targets
-        delta = delta / targets.shape[1]
+        delta = delta / targets.shape[1]  # the loss is a mean over the B rows
         tape.backward(delta[0] if single else delta)
         gradient = tape.sums([torch.ones(targets.shape[:2])])[0]
         network.theta.sub_(gradient + descent.penalty * network.theta, alpha=descent.learning_rate)
@@ -323,9 +323,9 @@ def _network_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes:
     def draw() -> tuple[Tensor, Tensor]:
         """A batch for every teacher from its own shard: inputs ``[T, B, ...]``, targets.
 
-        A teacher without records gets rows without a record.
+        A teacher without records gets rows that stand for no record.
         """
-        # At first all are the null record behind the others, which stands for no record.
+        # At first all are the null record, the row behind all others, which stands for no record.
         rows = torch.full((teachers, BATCH), task.pool.n_records)
         for number, shard in enumerate(shards):
             if len(shard):

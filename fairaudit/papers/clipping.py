@@ -197,6 +197,7 @@ class RawCountBounds(GroupAdaptiveClip):
 
         It is 1 for a zero gradient, for which a negative bound would give minus infinity.
         """
+        # The base is named, for super() fails in a dataclass with slots.
         return torch.where(norms > 0, GroupAdaptiveClip.scale(self, released, norms, group), 1.0)
 
 
@@ -215,6 +216,7 @@ class RealisedShareBounds(GroupAdaptiveClip):
 
     def query(self, state: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
         """What each record adds, [R, B, 2K + 1]: 1 to one of 2K counts, ``exact`` to the last."""
+        # The base is named, for super() fails in a dataclass with slots.
         rows = GroupAdaptiveClip.query(self, state, norms, group)
         return torch.cat((rows, torch.full_like(norms, self.exact).unsqueeze(-1)), -1)
 

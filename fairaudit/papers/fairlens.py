@@ -263,7 +263,8 @@ class CoupledTape(Tape):
     def sums(self, weights: Sequence[Tensor]) -> list[Tensor]:
         """Weighted sums of the records' gradients, ``[R, P]`` each, one for each of ``weights``.
 
-        For weights w ``[R, B]`` that is sum_i w_i (g_i + u), u the penalty's gradient.
+        For weights w ``[R, B]`` that is sum_i w_i (g_i + u), u the penalty's gradient. The sums lie
+        in memory that the next call writes over.
         """
         # Not strict: there may be fewer weights than the tape has memory for.
         for total, weight in zip(self._sums, weights, strict=False):

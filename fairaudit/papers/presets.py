@@ -280,6 +280,7 @@ def _xu_preset(
         summary=summary,
         source="Xu et al. 2021, sec. 6.1",
         fields={
+            # Only Adult's file has no line of names, and marks of its own for missing values.
             **({"names": names, "missing_values": _ADULT_MISSING} if names else {}),
             "label": label,
             "missing": missing,

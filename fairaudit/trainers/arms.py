@@ -102,7 +102,8 @@ def arms(config: AuditConfig, targets: Sequence[float | None], reference: Arm) -
     for spec in admit_own(config):
         declared = _declared(spec.trainer)
         search = _search(config, declared.settings)
-        is_table = spec.trainer not in config.trainer  # a synthesizer's, or given
+        # A table, a synthesizer's or given: our reference method is trained on it.
+        is_table = spec.trainer not in config.trainer
         if config.tune is not None and (is_table or not declared.settings):
             raise ConfigError(
                 f"--tune: {spec.trainer or GIVEN} declares no settings",
@@ -123,7 +124,8 @@ def arms(config: AuditConfig, targets: Sequence[float | None], reference: Arm) -
             capability=spec.capability,
             search=search,
         )
-        # A trainer's own reference, or a given table: asked for no epsilon.
+        # A trainer's own reference, or a given table, is asked for no epsilon: one arm for all
+        # targets.
         if spec.reference is None or not spec.trainer:
             yield arm
             continue
@@ -203,7 +205,7 @@ def identity(config: AuditConfig, arm: Arm, delta: float) -> dict[str, object]:
     It enters the job's id, so that a job is trained anew where any of it has changed.
 
     Args:
-        config: The options; what code is handed, and the table that is given, of which the digest
+        config: The options: they say what code is handed, and name the given table, whose digest
             enters.
         arm: Its epsilon is what the code is asked for.
         delta: What the code is asked for beside epsilon.

@@ -204,7 +204,7 @@ def _trained(
     arguments: list[object] = [data, request.privacy, request.seed]
     if getattr(function, "settings", None):
         arguments.append(request.settings)
-    classes = data.classes
+    classes = data.classes  # read before the user's code could change ``data``
     predictor = _called(function, request.trainer, request, *arguments)
     predict = getattr(predictor, "predict_proba", predictor)
     if not callable(predict):
@@ -237,7 +237,8 @@ def _synthesised(made: object, request: TrainerRequest) -> Synthesised:
 
     if not isinstance(made, pd.DataFrame):
         raise OwnCodeError(f"it returned a {type(made).__name__}, no DataFrame", _TABLE)
-    # Taken out, for the attributes of a DataFrame go into the table's metadata as JSON.
+    # Taken out, for the attributes of a DataFrame go into the table's metadata as JSON, which has
+    # no form for a ``Privacy``.
     claimed = made.attrs.pop("claimed", None)
     try:
         table = pa.Table.from_pandas(made, preserve_index=False)
@@ -293,7 +294,7 @@ def _failure_texts(name: str, error: BaseException, request: TrainerRequest) -> 
     if user_frames:  # the last one is where the user's code was when the error came
         last = user_frames[-1]
         where = f" ({os.path.basename(last.filename)}, line {last.lineno})"
-    if request.data is None or isinstance(error, ImportError):
+    if request.data is None or isinstance(error, ImportError):  # the text can quote no record
         return f"{name} raised {said(error)}{where}", ""
     kind = type(error).__name__
     text = said(error).removeprefix(kind).removeprefix(": ")

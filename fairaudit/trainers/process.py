@@ -38,7 +38,7 @@ def answer_of(request: TrainerRequest, kind: type[AnswerOf]) -> AnswerOf:
     Raises:
         OwnCodeError: It failed, exceeded a limit, or gave back what cannot be used.
     """
-    shape: tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()  # (n, Y) of the predictions that are asked for; () without any
     if isinstance(request.data, TrainingData) and request.test is not None:
         shape = (len(request.test), len(request.data.classes))
     with contextlib.ExitStack() as files:
@@ -61,6 +61,7 @@ def answer_of(request: TrainerRequest, kind: type[AnswerOf]) -> AnswerOf:
         try:
             return read(answer, kind, shape)
         except OwnCodeError as error:
+            # The same error; its log is what was printed, then the error's own.
             raise OwnCodeError(error.message, error.hint, log + error.log, error.detail) from error
 
 

@@ -111,8 +111,8 @@ class Trainers(Study):
         """What to change so that an arm of the user's code costs less: its noise or its settings.
 
         A cost has two parts, what is there without noise and what noise adds. Its larger part
-        decides. The first comparison with a cost that was split is read: its detected gap or cost,
-        else its loss over all rows.
+        decides. The first comparison with a cost that was split and is not slight is read: its
+        detected gap or cost, else its loss over all rows.
 
         Args:
             compared: The arm's comparisons, one for each grouping.
@@ -121,7 +121,7 @@ class Trainers(Study):
             ``own noise``, less noise (a larger epsilon, more rows), where noise is the larger part.
             ``own settings``, other settings of the code, where the part without noise is larger and
             both it and the gap or cost are detected. None, nothing, where they are not, or where no
-            cost was split.
+            such cost was split.
         """
         for comparison in compared:
             split = detected_split(comparison)

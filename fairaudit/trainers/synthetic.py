@@ -57,7 +57,7 @@ def train_on_table(plan: Plan, job: Job, arm: Arm, prepared: SeedData) -> JobCon
             raise OwnCodeError(f"its table: {error.message}", error.hint) from error
         raise
     synthetic = _seed_data(plan, job, prepared, rows)
-    task = task_of(plan, job, arm, synthetic, None)
+    task = task_of(plan, job, arm, synthetic, None)  # None: no other arm's result is read
     trained = method_of(plan.arm(REFERENCE)).fit(task, [])
     counts = _group_counts(prepared, rows)
     facts: dict[str, object] = {"event": None, "claimed": [claimed], "synthetic": counts}
@@ -198,7 +198,7 @@ def _with_groups_and_label(dataset: Dataset, columns: Sequence[str]) -> pa.Table
         if grouping.name in columns:
             table = with_groups(table, grouping)
     names = np.array(dataset.classes, object)[dataset.labels]
-    if dataset.label in table.column_names:
+    if dataset.label in table.column_names:  # the label is a group, too: its column is there
         return table
     return table.append_column(dataset.label, pa.array(names, pa.large_string()))
 
@@ -222,7 +222,7 @@ def _features(table: pa.Table, real: pa.Table) -> pa.Table:
         target = ours.type
         if kinds == ("number", "number"):
             target = pa.float64()  # a whole number and a fraction are of one kind
-        elif "number" in kinds:
+        elif "number" in kinds:  # one column is of numbers, the other is not
             raise DataError(other_type)
         try:
             columns[name] = pa.chunked_array(

@@ -191,7 +191,7 @@ def search_coordinates(draft: ArmDraft, settings: Mapping[str, float]) -> dict[s
         elif not (spec.scales_by_threshold and name == "max_grad_norm"):
             setting = spec.settings[name]
             high = setting.high
-            if isinstance(high, Rule):  # it depends on the sizes of the data
+            if isinstance(high, Rule):  # the largest value depends on the sizes of the data
                 high = high.value(draft.resolver.sizes)
             coordinates[name] = _around(
                 settings[name], search, setting.low, high, whole=setting.whole
@@ -311,7 +311,7 @@ def _calibrated(
         search_at, trials, delta, target: As of :func:`charged_search`.
 
     Raises:
-        PrivacyError: With none of them.
+        PrivacyError: With none of these shapes does any noise meet the target.
     """
     for shape in SHAPES:
         selection = Selection(float(trials), shape)

@@ -110,7 +110,7 @@ def search_ranges(config: AuditConfig, ranges: Mapping[str, DeclaredRange]) -> T
         config.tune_for,
         settings={},  # the default setting is not known
         coordinates=coordinates,
-        forms={},
+        forms={},  # nothing is drawn among choices; every candidate has the form _UNSEEN
         score_noise=0.0,
         selection=None,
     )

@@ -53,7 +53,8 @@ def best_of_tries(
     grouping = prepared.dataset.groupings[0]
     rule = make_score(
         tuning.goal,
-        # A public number: that of the plan, not the number of rows that the coins chose.
+        # A public number: how many rows the plan has for validation beside the n_fit that train,
+        # not how many the coins chose.
         validation_rows=validation_size(with_validation(n_fit)),
         n_groups=len(grouping.names),
         missing=grouping.missing,
@@ -68,9 +69,9 @@ def best_of_tries(
         (model,) = train(method, [fit_task(task, arm, candidate, division)], prepared)
         assert model.event in (candidate.form.event, DIVERGED), f"{arm.key} did {model.event}"
         score = released_score(rule, noise_std, model, prepared, division)
-        if kept is None or score > best:
+        if kept is None or score > best:  # the first is kept whatever its score is
             kept, best = KeptTraining(candidate.settings, candidate.form.epochs, model), score
-    assert kept is not None
+    assert kept is not None  # K is at least 1
     return kept
 
 

@@ -290,7 +290,10 @@ class Tuning(CandidateSearch):
         return tuple(name for name, c in self.coordinates.items() if c.is_at_edge(values[name]))
 
     def candidate(self, seed: int, number: int) -> Candidate:
-        """The candidate of that number at a seed: one draw from the prior, by streams of both."""
+        """The candidate of that number at a seed: one draw from the prior.
+
+        Its random streams are named by the seed and the number.
+        """
         is_default = numpy_stream(seed, "candidates", number).random() < DEFAULT_SHARE
         values = {}
         for name, coordinate in self.coordinates.items():

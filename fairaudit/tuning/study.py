@@ -111,11 +111,12 @@ def raised_losses(tuned: Tuned) -> Iterator[FindingMessage]:
 def edges(tuned: Tuned, arms: Mapping[str, ArmFacts]) -> Iterator[FindingMessage]:
     """A finding for each setting whose best values lie at one end of what was searched.
 
-    That must be so at more than ``OFTEN`` of an arm's seeds: a wider search might find better ones.
+    That must be so at more than ``OFTEN`` of an arm's seeds. A wider search might then find better
+    values.
 
     Args:
         tuned: The searches.
-        arms: Key -> facts of the arm.
+        arms: Key -> facts of the arm, for the advice's command.
     """
     for search in tuned.searches:
         for name, where in search.searched.items():
@@ -128,7 +129,8 @@ def edges(tuned: Tuned, arms: Mapping[str, ArmFacts]) -> Iterator[FindingMessage
                 is_high = end == high
                 near = [value for value in values if (high - value < value - low) == is_high]
                 is_often = len(near) > OFTEN * len(search.seeds)
-                # A range that ends at its default does so because nothing is admitted beyond.
+                # A range that ends at its default does so because no value beyond is admitted, so
+                # there a wider search is no advice.
                 if is_often and end != where.default:
                     nearest = min(near, key=lambda value: abs(value - end))
                     reason = f"{name.replace('_', ' ')} {nearest:.3g}"
@@ -147,7 +149,7 @@ def _best_at_edge(search: ArmSearch, name: str) -> list[float]:
     for seed in search.seeds:
         best = seed.best
         if best is not None and name in best.at_edge:
-            # Epochs are no setting of the arm, so a candidate has them as a field.
+            # Epochs are searched, too, but are no setting: a candidate has them as a field.
             values.append(best.settings.get(name, float(best.epochs)))
     return values
 
@@ -197,7 +199,7 @@ def _costs(report: Report) -> Table:
             method += f", by {plain(tuned.grouping)}"
         default = _at_default(report, tuned)
         for way, comparison in zip(WAYS.values(), (default, tuned), strict=True):
-            if comparison is None:
+            if comparison is None:  # not trained at the default setting
                 continue
             overall, gap = comparison.overall, main_gap(comparison)
             rows.append(
@@ -300,7 +302,7 @@ def _charge(report: Report, tuning: Tuned) -> Iterator[Block]:
     rows: list[tuple[Cell, ...]] = []
     rows_to_score = ""
     for search in tuning.searches:
-        if search.base_epsilon is None:  # nothing is charged for it
+        if search.base_epsilon is None:  # an arm without epsilon, or an uncharged search
             continue
         charged = report.privacy[search.arm].epsilon
         of_search = UNKNOWN
