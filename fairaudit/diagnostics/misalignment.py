@@ -174,6 +174,7 @@ def read(
     arrays = {name: torch.stack(values) for name, values in of_checkpoints.items()}
     for number, cut_reader in enumerate(cut_readers):
         arrays[array_name(number, "rows")] = cut_reader.rows
+    # Equal for all groupings, so it stands with the first alone.
     arrays[array_name(0, "batches")] = torch.tensor(counts)
     return arrays
 

@@ -63,7 +63,7 @@ def side_plans_of(
         }
     )
     again = plan_trainings(further, dataset, own_model, study=NAME)
-    # What it has to say the audit's own plan said.
+    # Without notices: the audit's own plan gave them already.
     return {AGAIN: replace(again, notices=())}
 
 
@@ -71,7 +71,8 @@ def _refuse(config: AuditConfig, dataset: Dataset) -> None:
     """Refuse what does not go together with ``--again``.
 
     Raises:
-        ConfigError: A split that is given, a search, or one synthetic table.
+        ConfigError: A given split by which all seeds train on the same rows already, a search, or
+            one synthetic table.
     """
     if is_same_rows(config, dataset):
         raise ConfigError(

@@ -97,6 +97,7 @@ class Disagreement(Study):
         if self.reason:
             made = unmeasured(self.reason, self.advice)
         else:
+            # Of given predictions no arms are named: all that were given count.
             trainings = max((arm.finished for arm in self.arms), default=self.planned)
             made = section(report, said_source(self.source, trainings))
         return {} if made is None else {"metrics.within": made}

@@ -33,8 +33,10 @@ def on_everyone(task: Task, trained: Predicts, prepared: SeedData) -> dict[str, 
         (encoded.train, encoded.split.train),
         (encoded.test, encoded.split.test),
     ):
+        # Slices of ``part``, and each model's probabilities of their rows, [R, m, Y].
         for piece, runs in predictions(trained, prepared, features, part):
             if not np.isfinite(runs).all():
+                # Only for the hint; a method that is solved exactly has none.
                 rate = task.settings.get("learning_rate", 1.0)
                 raise diverged(task.arm, task.seed, rate, "predictions")
             labels = prepared.dataset.labels[part[piece]]

@@ -24,7 +24,7 @@ def as_checked(spec: MethodSpec) -> Guarantee:
     """
     try:
         passed = json.loads(_record_path(spec).read_bytes())["code"] == _code_identity(spec)
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError):  # no file, or one that is no such record
         passed = False
     if passed:
         return Guarantee.CHECKED

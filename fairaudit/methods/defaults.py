@@ -166,6 +166,7 @@ class Setting:
         """Whether the value may be given: in the range, whole if it must be; NaN may not."""
         if self.or_zero and value == 0:
             return True
+        # With 0 digits round() gives a float; without, it raises an error at infinity and NaN.
         if self.whole and value != round(value, 0):
             return False
         return self.low <= value <= self.highest(sizes)
@@ -327,7 +328,7 @@ def refuse_large_delta(delta: float, n_public: int) -> None:
     Raises:
         ConfigError: Delta is 1/N or more; the hint names the default.
     """
-    if not delta < 1.0 / n_public:
+    if not delta < 1.0 / n_public:  # refuses NaN, too
         raise ConfigError(
             f"delta {delta:g} is not below 1/N = {1 / n_public:.2g}: a record might be published",
             hint=f"use --delta {default_delta(n_public):g}",

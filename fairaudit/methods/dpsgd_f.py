@@ -119,7 +119,7 @@ class GroupAdaptiveClip(ClippingRule[GroupBoundState]):
             reference = share.mean(1, keepdim=True)
         # Where nothing is clipped share and reference are both 0, and so is their ratio.
         ratio = share / reference.where(reference > 0, 1.0)
-        highest = max(self.largest_bound_ratio, 1.0)
+        highest = max(self.largest_bound_ratio, 1.0)  # so that no bound is below C0
         return replace(state, bound=(1.0 + ratio).clamp_(max=highest).mul_(self.max_grad_norm))
 
     def sensitivity(self, released: GroupBoundState) -> Tensor:
@@ -128,6 +128,7 @@ class GroupAdaptiveClip(ClippingRule[GroupBoundState]):
 
     def scale(self, released: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
         """Each record's factor, min(1, C_k / norm) with k its group, [R, B]."""
+        # A norm of 0 gives infinity, which is cut to 1.
         return released.bound.gather(1, group).div(norms).clamp_(max=1.0)
 
     def describe(self, released: GroupBoundState) -> dict[str, Tensor]:

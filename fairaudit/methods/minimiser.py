@@ -103,7 +103,7 @@ class OutputPerturbation(Method):
         weights = point + noise_std(task) * draws.fill(
             point.new_empty(task.repeats, *point.shape[1:])
         )
-        event = self.event(multiplier, draws)
+        event = self.event(multiplier, draws)  # after the draws above, which it counts
         return TrainedReplicates(LogisticModels(weights, inputs), Trace(), event, readings)
 
     def event(self, multiplier: float, draws: GaussianNoise) -> Gaussian | None:

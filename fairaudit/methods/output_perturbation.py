@@ -31,6 +31,7 @@ _POINT = {
 
 def _fit_work(sizes: FitSizes) -> FitWork:
     """What the minimiser takes, and its readings: losses of all records under drawn noise."""
+    # Models whose losses are read: the minimiser itself, and one for each draw.
     drawn = 1 + sizes.settings["noise_draws"] if sizes.is_read else 0.0
     return FitWork(
         newton_steps=NEWTON_STEPS,

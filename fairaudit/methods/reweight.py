@@ -105,6 +105,7 @@ class ReweightedClip(ClippingRule[GroupWeightState]):
 
     def scale(self, released: GroupWeightState, norms: Tensor, group: Tensor) -> Tensor:
         """Each record's factor, theta_k min(1, C / norm) with k its group, [R, B]."""
+        # A norm of 0 gives infinity, which is cut to 1.
         clipped = norms.new_full((), self.max_grad_norm).div(norms).clamp_(max=1.0)
         return clipped.mul_(released.weight.gather(1, group))
 

@@ -43,6 +43,8 @@ class Recombined(UnprovenRelease):
     ) -> Tensor:
         """The step's gradient [R, P]: rho g_B (direction kept) or gbar_B / rho, over qN.
 
+        The step's rho is kept for :meth:`describe`.
+
         Args:
             sums: gbar_B and g_B, in the order of ``rows``, ``[R, P]`` each.
             sensitivity, realised: Not read, for there is no noise.
@@ -51,7 +53,7 @@ class Recombined(UnprovenRelease):
         clipped, plain = sums
         after, before = clipped.norm(dim=1, keepdim=True), plain.norm(dim=1, keepdim=True)
         usable = (after > 0) & (before > 0)
-        rho = torch.where(usable, after / before, 0.0)
+        rho = torch.where(usable, after / before, 0.0)  # [R, 1]
         self._shrinkage = rho.squeeze(1)
         if self.keeps_direction:
             mean = rho * plain

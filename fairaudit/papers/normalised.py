@@ -27,6 +27,7 @@ class GroupNormalised(OutputPerturbation):
         finite = torch.isfinite(records.inputs).all(1, keepdim=True)
         x = torch.where(finite, records.inputs, 0.0).double()
         sizes = torch.bincount(records.group, minlength=task.pool.n_groups).double().unsqueeze(1)
+        # [K, d] zeros, to a copy of which ``index_add`` adds each group's rows.
         sums = torch.zeros(task.pool.n_groups, task.pool.width, dtype=torch.float64)
         means = sums.index_add(0, records.group, x) / sizes
         squares = (x - means[records.group]).square()

@@ -127,6 +127,7 @@ def _behind(arm: Arm, audit: Audit) -> Interval | None:
 
     None where the interval's lower end is below ``BEHIND``, or there is no interval.
     """
+    # 0, and below [0]: by the first grouping; accuracy over all rows needs no other.
     own = predictions(audit.plan, arm.key, 0, audit.results)
     ours = predictions(audit.plan, REFERENCE, 0, audit.results)
     shared = evaluation(audit.dataset, audit.dataset.groupings[0], audit.plan.config.suppress_below)

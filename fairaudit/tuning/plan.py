@@ -118,6 +118,7 @@ def _refuse_small_groups(plan: Plan, dataset: Dataset) -> None:
     for arm in plan.arms:
         if isinstance(arm.search, Tuning):
             noise = max(noise, arm.search.score_noise)
+    # At least 1 even without noise: a group without rows has no accuracy.
     grouping, least = dataset.groupings[0], max(1, math.ceil(LEAST_ROWS * noise))
     for k, rows in enumerate(validation_groups(dataset, plan.config.split).tolist()):
         if k != grouping.missing and rows < least:
