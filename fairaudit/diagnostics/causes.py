@@ -231,6 +231,7 @@ class CauseReading:
             bound = float(checkpoint.sensitivity[r])
             terms |= lower_bounds(batches, means[r], samplings[r], self._spectra[r], bound)
             terms["noise_norm"] = self._noise_norm(samplings[r])
+            # [2]: before and after clipping.
             terms["batch_norm"] = torch.stack(
                 [each.norm(dim=1).mean() for each in (batches.plain, batches.clipped)]
             )
@@ -358,7 +359,8 @@ def angle_turned(batches: Batches, means: Means) -> Tensor:
     """Degrees by which clipping turns the batch's gradient away from each group's, [K].
 
     angle(g_a, gbar_B) - angle(g_a, g_B), the mean over the batches; below 0 where clipping turns
-    the batch's gradient towards the group's. g_a is the group's mean over the training split.
+    the batch's gradient towards the group's. g_a is the group's mean over the training split. A
+    batch whose gradient vanishes has no angle and does not count.
     """
     group = means.group[:-1]  # without the last row, which is of all records
     before = cosine(batches.plain.unsqueeze(1), group)  # [M, K]

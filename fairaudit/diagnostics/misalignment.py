@@ -247,7 +247,7 @@ class CutReader:
         self.rows = torch.cat([read, read.sum().unsqueeze(0)]).double()
 
     def _cells(self, rows: int) -> list[list[Tensor]]:
-        """A stratified sample of so many rows: numbers of those of each group and block."""
+        """A sample of so many rows, stratified by group: row numbers, K lists of BLOCKS tensors."""
         cut = self.cut
         chosen = stratified(cut.groups, cut.n_groups, rows, self.task.seed)
         cells = []
@@ -316,6 +316,8 @@ class StepOfCuts:
         pilot: A few Poisson batches of it, behind the angles.
 
     Attributes:
+        scale: eta, u and the noise of the step.
+        bounds: The longest gradient of each of the pool's groups that is not clipped, [R, K].
         series: Of each grouping the readings by name, [R, K + 1, J] float64.
         batches: How many Poisson batches are behind the terms; 0 without terms.
     """
@@ -404,7 +406,8 @@ class StepOfCuts:
         usable = self.pilot.usable
         if not usable.any():
             return
-        # The pilot's value: one taken from the very batches would bias their expectations.
+        # The pilot's mean shrinkage: that of the batches drawn below would bias the expectations
+        # over them.
         typical = self.pilot.shrinkage[:, usable].mean(1)
         curvatures = [CurvatureReader(self.reader, one.reader.curved) for one in self._terms]
         self.batches = self._write_noise(curvatures, typical, amount)

@@ -61,6 +61,7 @@ def compared(audit: Audit) -> tuple[Measured, ...]:
     why = why_not(plan, dataset)
     if why == OWN_ROWS:
         why = f"{why}: {TO_MEASURE}"
+    # Its jobs are on the same rows: the further trainings of --again, else the audit's own seeds.
     trained = plan.side_plans.get(AGAIN, plan)
     least = plan.config.suppress_below
     groupings = {grouping.name: grouping for grouping in dataset.groupings}
@@ -85,7 +86,7 @@ def compared(audit: Audit) -> tuple[Measured, ...]:
 def measure(audit: Audit) -> Disagreement:
     """From which trainings the disagreement was measured, or why it was not."""
     plan = audit.plan
-    trained = plan.side_plans.get(AGAIN, plan)
+    trained = plan.side_plans.get(AGAIN, plan)  # the further trainings, else the audit's own
     why = why_not(plan, audit.dataset)
     arms = []
     for arm in trained.arms:

@@ -54,7 +54,7 @@ def section(report: Report, source: str) -> Section | None:
 
 
 def unmeasured(reason: str, advice: str) -> Section:
-    """The section where nothing was measured: why, and how to get it."""
+    """The section where nothing was measured: why, and what measures it (``advice``; or "")."""
     text = f"Not measured: {plain(reason, 300)}."
     if advice:
         text += f" {plain(advice[:1].upper() + advice[1:], 300)}."

@@ -156,7 +156,7 @@ class Guarantee(StrEnum):
     def of_own_module(self) -> "Guarantee":
         """The guarantee where the model is a user's own module: with the condition on that module.
 
-        One that has no form with that condition stays as it is.
+        A guarantee that has no form with that condition stays as it is.
         """
         conditional = {
             Guarantee.ESTABLISHED: Guarantee.CONDITIONAL,
@@ -167,7 +167,7 @@ class Guarantee(StrEnum):
     def of_own_loop(self) -> "Guarantee":
         """The guarantee where model or criterion of a loop of the user's own is not known.
 
-        One that has no form with that condition stays as it is.
+        With the condition on both; a guarantee that has no such form stays as it is.
         """
         conditional = {
             Guarantee.ESTABLISHED: Guarantee.ONE_BY_ONE,

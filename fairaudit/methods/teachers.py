@@ -250,6 +250,7 @@ def train_students(task: Task, queried: Tensor, targets: Tensor) -> TrainedModel
     """
     penalty = task.settings["student_penalty"]
     if is_convex(task):
+        # INPUTS does not standardise by group, so group 0 will do for all.
         x = INPUTS(queried, torch.zeros(len(queried), dtype=torch.int64))
         return LogisticModels(minimise(LogisticProblems(x, targets, penalty)), INPUTS)
     network = stack([task.model] * len(targets), task.seed)

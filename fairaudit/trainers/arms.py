@@ -117,9 +117,10 @@ def arms(config: AuditConfig, targets: Sequence[float | None], reference: Arm) -
             privacy=_privacy(spec, None),
             reference=spec.reference,
             source=None,
+            # A table is made of rows with their groups.
             reads_groups=config.trainer_groups or is_table,
             trainer=spec.trainer,
-            repeats=config.repeats if spec.reference else 1,
+            repeats=config.repeats if spec.reference else 1,  # a reference is trained once a seed
             shares_samples=False,  # the user's code draws its own batches
             capability=spec.capability,
             search=search,

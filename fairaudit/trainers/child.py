@@ -264,7 +264,7 @@ def _called(
     """
     try:
         return function(*arguments)
-    except BaseException as error:
+    except BaseException as error:  # SystemExit of the user's code, too
         hint = ""
         if isinstance(error, MemoryError):
             hint = "raise --trainer-memory, or use less"

@@ -115,6 +115,6 @@ def _run(request: TrainerRequest, answer: int, printed: int) -> tuple[int, bool]
         except subprocess.TimeoutExpired:
             is_late = True
         finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # none may be left
                 os.killpg(process.pid, signal.SIGKILL)  # what it forked, too
     return process.returncode, is_late

@@ -31,7 +31,7 @@ def measure(audit: Audit) -> Tuned | None:
     disclosure = Disclosure.of(config, dataset.groupings)
     return Tuned(
         name=NAME,
-        comparisons=(),
+        comparisons=(),  # those with references are the audit's own; ``gains`` are apart
         trials=config.tune,
         goal=config.tune_for,
         is_charged=config.tune_privacy == "charged",

@@ -70,7 +70,8 @@ class RangeTuning(Tuning):
     def candidate(self, seed: int, number: int) -> Candidate:
         """The candidate of that number at a seed: number 0 is the default, with no settings.
 
-        Others are drawn from streams of the seed and the number, which all arms share.
+        Others are drawn from streams that the seed, the number and the setting name, so arms with a
+        setting of one name share its draws.
         """
         settings = {}
         if number:
