@@ -45,6 +45,7 @@ def refuse_too_many(count: int, parameters: int) -> None:
         TrainingError: They would take more than 2 GiB.
     """
     if 4 * count * parameters > MOST_BYTES:
+        # Shifted by 30 bits, bytes are GiB.
         raise TrainingError(
             f"{count:,} checkpoints of {parameters:,} parameters take more than {MOST_BYTES >> 30} "
             "GiB",
@@ -222,6 +223,7 @@ class StepReader:
             # Run before the tape's sums below, which are of its last pass backward.
             plain_norms = self._plain(batch)
         present = torch.unique_consecutive(places).tolist()  # blocks of which there is a record
+        # As many of these blocks at a time as one call makes sums.
         for some in torch.split(torch.tensor(present), self.most_rows):
             rows = [(places == j).to(norms).expand_as(norms) for j in some]
             block_sums.gradients[:, some] += self._weighted(rows).transpose(0, 1)

@@ -73,8 +73,9 @@ def lower_bounds(
     the difference of their first orders less eta / 2 (S + S'), or with ``_curved`` less eta^2 / 2
     (lambda_a S + lambda_b S'), where S and S' are mean squares of the batch's gradient, before or
     after clipping, and lambda is a group's largest eigenvalue (docs/methods.md 8.4). The bounds
-    hold for convex group losses; those without ``_curved`` for eta lambda <= 1, too. They are means
-    over the batches at which every term is defined (``kept``), and NaN where there is none.
+    hold for convex group losses; those without ``_curved`` only if eta lambda <= 1 as well. They
+    are means over the batches at which every term is defined (``kept``), and NaN where there is
+    none; the first order of ``bound_clip`` is its exact expectation.
 
     Args:
         batches: Gradients of Poisson batches of the step, plain and clipped.

@@ -79,6 +79,7 @@ def quadratic_forms(
         [V, K + 1], float64; NaN for an absent group.
     """
     records = landscape.records
+    # ``records.means`` takes sums, so means are multiplied by the counts here and below.
     if is_linear(landscape):
         return records.means(forms_of_linear(landscape, vectors) * records.counts)
     if places is None:
@@ -163,7 +164,7 @@ def forms_of_records(
             moved = moved.transpose(0, 1)
             if layer.has_bias:
                 moved = moved + vectors[:, layer.split : layer.end].unsqueeze(1)
-            if first is None or second is None:
+            if first is None or second is None:  # both are, until the first linear layer
                 first, second = moved, torch.zeros_like(moved)
                 continue
             second = second @ layer.weight.T + 2 * first @ weights.transpose(1, 2)

@@ -277,6 +277,7 @@ class CutReader:
         # tr S_a / n_a = (mean ||g_i||^2 - ||g_a||^2) / (n_a - 1), with rows n_a, [K, J].
         rows = torch.cat([counts.sum(1, keepdim=True), counts.sum(1, keepdim=True) - counts], 1)
         of_records = torch.stack([left_out(one.squares, one.counts) for one in of_groups], 1)
+        # The clamp is for a group of one row, whose numerator is 0.
         chance = (of_records - squares) / (rows - 1).clamp(min=1)
         # The mean over all records is sum_a share_a g_a, so what chance adds to its square is
         # sum_a share_a^2 chance_a. ``together`` multiplies by share_a once more.

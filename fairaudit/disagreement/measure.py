@@ -224,7 +224,7 @@ def with_disagreement(
         for gap in gaps_of(table, cut):
             if why_no_gate and gap.gated:
                 ungated = gap.model_copy(update={"gated": False, "reason": why_no_gate})
-                gap = judged(ungated, is_detected=False)
+                gap = judged(ungated, is_detected=False)  # its reading follows from ``gated``
             gaps.append(gap)
     update = {"by_group": tuple(revised[:-1]), "overall": revised[-1], "gaps": tuple(gaps)}
     return measured.model_copy(update=update)

@@ -148,7 +148,8 @@ def admit(names: Iterable[str]) -> None:
         if not isinstance(spec, MethodSpec):
             hint = hidden(path) or "docs/extending.md says what a method is"
             raise ConfigError(f"{name} is no MethodSpec", hint=hint)
-        # The same module may be named twice; another method of that name may not.
+        # ``setdefault`` gives the method that had the name before, if one had. The same module may
+        # be named twice; another method of that name may not.
         if methods.setdefault(spec.name, spec) is not spec and _HOMES.get(spec.name) != name:
             raise ConfigError(
                 f"{name} is named {spec.name!r}, as another method is", hint="name it otherwise"

@@ -449,8 +449,8 @@ class FairLensHalves(FairLens):
 
         A record's parameter gradient is the outer product of what is returned with its input x.
         Returned is the gradient of :class:`FairLens` plus gamma1 times (diag f - f f^T) (shift_k
-        V x + q). There V x is ``along_v``, U x with U the ``pull`` is ``along_u``, and q is what
-        the Jacobian of clipping takes from U x: 0 for a gradient g not longer than C, else
+        V x + q). There V x is ``along_v``, U x with U the ``pull`` is ``along_u``, and q, ``lost``,
+        is what the Jacobian of clipping takes from U x: 0 for a gradient g not longer than C, else
         U x - (C / |g|) (U x - <ghat, U> ghat x), ghat = g / |g|.
         """
         assert isinstance(released, HalvesStatistics)

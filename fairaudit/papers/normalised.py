@@ -20,8 +20,9 @@ class GroupNormalised(OutputPerturbation):
     def inputs(self, task: Task) -> BoundedInputs:
         """How inputs are bounded: standardised by group, clipped to norm R, constant appended.
 
-        A group's mean and deviation are those of its training records, without noise. A group
-        without records, and a constant input, are not rescaled.
+        A group's mean and deviation are those of its training records, without noise; a record that
+        is not finite counts with inputs 0. A group without records, and a constant input, are not
+        rescaled.
         """
         records = task.pool.everything()
         finite = torch.isfinite(records.inputs).all(1, keepdim=True)
