@@ -290,6 +290,7 @@ class StepReader:
         group = self._lead(batch.group)
         logits = self.tape.forward(batch.inputs, batch.norms)
         records = records_for(self.objective, batch, logits)
+        # ``numbers``, here and below, copies what the method's code gives, as training does.
         gradient = self.objective.gradient(self.checkpoint.objective_released, records)
         delta = numbers(gradient, logits.shape, logits, "the objective's output gradient")
         norms = self._lead(self.tape.backward(delta))

@@ -468,6 +468,7 @@ class StepOfCuts:
         turns = Turns.of(of_batches, scale.unclipped, typical=typical)
         series[TURNED] = eta * turns.direction / of_cut.unit.view(-1, 1, 1)
         spread = turns.spread[..., 0].movedim(1, -1)  # [R, K + 1, M], no block left out
+        # NaN of one batch alone.
         error_of_first = eta * spread.std(-1) / math.sqrt(max(1, spread.shape[-1]))
         firsts = turns.direction, turns.magnitude
         seconds = curvature.forms(batches.only(batches.usable), scale.unclipped)

@@ -46,7 +46,7 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
     share = member / sizes.double()  # weights in each group's mean, [n, K]; 0 / 0 if absent
     trace = hessian_traces(x, point)[0] @ share  # [0]: there is one minimiser
     risk = group_losses(x, targets, point + std * noise, share)
-    risk -= group_losses(x, targets, point, share)
+    risk -= group_losses(x, targets, point, share)  # [draws, K] less [1, K]
     drawn, drawn_error = mean_and_error(risk)
     return {
         "hessian_trace": trace,

@@ -47,15 +47,14 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
     Returns:
         Means per group, [K] (one entry where the pool's groups are not known):
         ``flip_probability``, ``closeness`` to the decision boundary (1 - sum_y p_y^2),
-        ``input_norm``,
-        ``excess_risk`` in nats over the clean student's, ``gradient_norm`` of the group's mean loss
-        at the clean student, and ``smoothness`` beta_a (Prop. 2). ``deviation`` and
-        ``deviation_square`` [2]: mean and standard error. [1]: ``deviation_bound`` (Thm 2,
+        ``input_norm``, ``excess_risk`` in nats over the clean student's, ``gradient_norm`` of the
+        group's mean loss at the clean student, and ``smoothness`` beta_a (Prop. 2). ``deviation``
+        and ``deviation_square`` [2]: mean and standard error. [1]: ``deviation_bound`` (Thm 2,
         corrected for a mean loss and lambda/2), ``deviation_square_bound`` (Cor. 2 with p in place
-        of its square), ``xi``, the largest difference of excess risks between groups, ``xi_bound``
-        (Thm 1) and ``xi_of_bound``, xi as a share of it. Rank correlations over queries with the
+        of p^2), ``xi``, the largest difference of excess risks between groups, ``xi_bound`` (Thm 1)
+        and ``xi_of_bound``, xi as a share of ``xi_bound``. Rank correlations over queries with the
         ends of their intervals, [3]: ``closeness_flips``, ``input_norm_excess_risk``,
-        ``flips_excess_risk``.
+        ``flips_excess_risk``. Theorems are of Tran and Fioretto 2023.
     """
     assert isinstance(method, Pate)
     study = _NoisedStudents.of(method, task, trained)
@@ -189,7 +188,7 @@ def flipping_probability(votes: Tensor, sigma: float) -> Tensor:
             for part in torch.split(distinct, _ROWS_AT_ONCE)
         ]
     )
-    return (1.0 - kept[place]).clamp(0.0, 1.0)
+    return (1.0 - kept[place]).clamp(0.0, 1.0)  # rounding may leave [0, 1]
 
 
 class _NoisedStudents(NamedTuple):

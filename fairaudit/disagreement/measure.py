@@ -121,8 +121,8 @@ def scored(
         comparisons: What was measured of them.
 
     Returns:
-        The comparisons with the disagreement; and from which trainings it is, None where one
-        training was given.
+        The comparisons with the disagreement; and the study, which says from which trainings the
+        disagreement is, None where one training was given.
     """
     seeds = len(scored.predictions)
     why = ""

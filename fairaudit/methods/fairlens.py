@@ -425,9 +425,10 @@ class FairLensHalves(FairLens):
         u_a = g_a - g_D and v = g_D - gbar_D, each from a running sum over its running count.
         """
         counts = running.counts
+        # Counts to divide by; noise may bring a count near 0, or below.
         of_group = counts.clamp_min(self.smallest_count)
         total = counts.sum(1, keepdim=True).clamp_min(self.smallest_count)
-        of_all = running.gradients.sum(1, keepdim=True) / total.view(-1, 1, 1, 1)
+        of_all = running.gradients.sum(1, keepdim=True) / total.view(-1, 1, 1, 1)  # g_D
         u = running.gradients / of_group.unsqueeze(-1).unsqueeze(-1) - of_all
         v = running.lost / total.view(-1, 1, 1)
         sign = (u * v.unsqueeze(1)).sum((2, 3)).sign().where(self.is_above_noise(counts), 0.0)

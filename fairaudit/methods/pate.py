@@ -161,7 +161,7 @@ def _private_spec(kind: str, label: str, remark: str = "") -> MethodSpec:
     Args:
         kind: ``hard`` or ``soft``; it names the method, its reference and its trainer.
         label: What the student learns of a record, in words.
-        remark: What a reader of its name must know.
+        remark: What a reader of the method's name must know, in sentences; "" for nothing.
     """
     return MethodSpec(
         name=f"pate-{kind}",

@@ -221,7 +221,7 @@ def collect_votes(task: Task, queried: Tensor) -> Tensor:
     teacher_of_record = torch.from_numpy(assign_teachers(task.records, teachers, task.seed))
     votes = torch.zeros(len(queried), task.pool.n_classes, dtype=torch.float64)
     sizes = torch.bincount(teacher_of_record, minlength=teachers)
-    # Indices of the records of each teacher; empty for a teacher without records.
+    # Indices of the records of each teacher, ascending; empty for a teacher without records.
     shards = torch.split(torch.argsort(teacher_of_record, stable=True), sizes.tolist())
     if is_convex(task):
         _linear_votes(task, queried, shards, votes)
@@ -333,7 +333,8 @@ def _network_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes:
                 stream = streams[number]
                 rows[number] = shard[torch.from_numpy(stream.integers(len(shard), size=BATCH))]
         batch = task.pool.gather(rows, rows < task.pool.n_records)
-        # Inputs longer than LONGEST are shortened to it, each record by itself, as INPUTS does.
+        # Inputs longer than LONGEST are shortened to it, each record by itself, as INPUTS does;
+        # inputs that are not finite become 0.
         lengths = batch.norms.view(*rows.shape, *[1] * len(task.pool.shape))
         x = torch.where(
             torch.isfinite(lengths), batch.inputs * (LONGEST / lengths).clamp_max(1.0), 0.0

@@ -211,7 +211,7 @@ def _trained(
         message = f"it returned a {type(predictor).__name__} without predict_proba"
         raise OwnCodeError(message, IN_ORDER)
     # Scikit-learn's classifiers list the classes of their columns in `classes_`, by name or by
-    # number. A class that the training rows lacked is missing there.
+    # number. A class that the training rows lacked is missing there, which is refused.
     listed = getattr(predictor, "classes_", None)
     order = [str(name) for name in (classes if listed is None else listed)]
     numbers = [str(number) for number in range(len(classes))]

@@ -240,8 +240,8 @@ class Tuning(CandidateSearch):
             return one
         cost = charge.epsilon(delta)
         if not self.is_charged:  # ``cost`` is what the search would cost if it were
-            # ``headline`` is known of what has an event; 0.0 is for mypy alone.
             proof = one.guarantee.value if one.guarantee.is_proved else "claimed by its author"
+            # ``headline`` is known of what has an event; 0.0 is for mypy alone.
             reason = (
                 f"{proof} for one training (epsilon {shown_up(one.headline or 0.0)}); the search "
                 f"over {self.trials} settings is not charged, and charged it costs "

@@ -98,7 +98,8 @@ def raised_losses(tuned: Tuned) -> Iterator[FindingMessage]:
         if by_loss is None or by_loss.value is None or by_loss.ends is None:
             continue
         # What searching gained in loss, as an interval: where all of it is below 0, the loss is
-        # higher. `ungated` has the metrics that gates do not read, and why.
+        # higher. `ungated` has the metrics that gates do not read, and why. In a gain the tuned arm
+        # stands as the reference.
         least, most = by_loss.ends
         if most < 0 and RISK not in gain.overall.ungated and gain.reference not in raised:
             raised.add(gain.reference)

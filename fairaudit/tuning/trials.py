@@ -204,6 +204,7 @@ def twins(
         step_tasks.append(step_task)
     if not step_tasks:
         return arrays, StepTwin.NONE
+    # Only of candidates whose first twin did not diverge, in their order.
     trained = iter(StepsAlone(method).fit_all(step_tasks))
     # A candidate that diverged with clipped steps counts as diverged without clipping, too.
     second_twins = [None if first is None else next(trained) for first in first_twins]
