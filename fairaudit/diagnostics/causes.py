@@ -259,6 +259,7 @@ class CauseReading:
         task = self.task
         expected = task.n_public / task.steps_per_epoch
         sigma = task.settings.get("noise_multiplier", 0.0)
+        # Without noise std is 0, also where nothing is clipped: 0 times infinity would be NaN.
         return Sampling(
             learning_rate=checkpoint.learning_rate,
             sample_rate=1.0 / task.steps_per_epoch,

@@ -133,7 +133,7 @@ def _group_counts(prepared: SeedData, rows: _SyntheticRows) -> dict[str, list[li
     n_classes = len(dataset.classes)
     counts = {}
     for grouping in dataset.groupings:
-        if grouping.name in rows.groups:
+        if grouping.name in rows.groups:  # not if it is made of two columns
             k = len(grouping.names)
             counts[grouping.name] = [
                 _counts(grouping.groups[train], dataset.labels[train], k, n_classes),

@@ -322,5 +322,6 @@ def is_right(model: Sanitised, prepared: SeedData, places: NDArray[np.int64]) ->
         piece = slice(start, start + ROWS_AT_ONCE)
         inputs = torch.from_numpy(np.ascontiguousarray(prepared.encoded.train[places[piece]]))
         probabilities = model.probabilities(inputs, torch.from_numpy(groups[piece])).numpy()
+        # [0]: a candidate has one repeat.
         correct[piece] = record_correct(probabilities, labels[piece])[0] == 1.0
     return correct
