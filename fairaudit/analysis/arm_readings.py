@@ -37,7 +37,7 @@ def curve(name: str, steps: Sequence[int], columns: Sequence[str], by_seed: Floa
     windows = np.array_split(np.arange(len(steps)), min(len(steps), MAX_OBSERVATIONS))
     values, centres = [], []
     for window in windows:
-        of_seeds = nan_mean(by_seed[:, window].swapaxes(0, 1))
+        of_seeds = nan_mean(by_seed[:, window].swapaxes(0, 1))  # over the window, [S, columns]
         values.append(tuple(map(finite, nan_mean(of_seeds))))
         centres.append(round(float(np.mean([steps[i] for i in window]))))
     return Curve(name=name, steps=tuple(centres), columns=tuple(columns), values=tuple(values))
@@ -79,7 +79,7 @@ class ArmReadings:
         # Half a step at either end, so that the weights cover whole steps; the last checkpoint
         # stands for all steps that follow it. Steps are counted from 0, and the first is kept.
         at_start, at_end = 0.5, 0.5 + self.total_steps - 1 - self.steps[-1]
-        # Of each checkpoint: half of what lies before it, and half of what lies behind.
+        # Of each checkpoint: half of the steps since the one before, and half of those to the next.
         weights: Float64 = np.append(at_start, between) + np.append(between, at_end)
         return weights / self.total_steps
 
@@ -139,12 +139,13 @@ def over_seeds(
 ) -> OverSeeds:
     """The mean over seeds with its 95 % interval; no interval below two known values.
 
-    It is ``mean +- t sd / sqrt(S)``, with t Student's quantile at S - 1 degrees of freedom and
-    1 - 0.025 / n_joint. Test records are not in it: what is read here is read of training rows.
+    The interval is ``mean +- t sd / sqrt(S)`` over the S known values, with t Student's quantile at
+    S - 1 degrees of freedom and 1 - 0.025 / n_joint. It holds nothing of test records: what is read
+    here is read of training rows.
 
     Args:
         values: One for each seed; None or NaN is unknown.
-        is_share: Whether they lie between 0 and 1; the interval is then cut there.
+        is_share: Whether the values lie between 0 and 1; the interval is then cut there.
         n_joint: How many figures share the 5 % (Bonferroni), so that any may be singled out.
     """
     values = np.array(values, dtype=np.float64)  # None is NaN

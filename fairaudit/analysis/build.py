@@ -105,7 +105,7 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
     options = audit.resolved.config.model_dump(mode="json", exclude=set(EXECUTION_FIELDS))
     origins = audit.resolved.origins
     if origins["data"] == FRAME:  # a data frame was given from Python
-        options["data"] = None  # a temporary file, different at every run
+        options["data"] = None  # the path is a temporary file's, different at every run
     report = Report(
         numerics_version=NUMERICS_VERSION,
         tool=Tool(name="fairaudit", version=metadata.version),
@@ -166,7 +166,7 @@ def _warnings(
                 reason=arm.failed[0].message,
             )
     yield from _control_warning(audit.plan)
-    warned: set[str] = set()
+    warned: set[str] = set()  # arms: one warning each, of the first seed whose twin failed
     for job in audit.plan.twins:
         why = audit.failures.get(job.id)
         if why and job.arm not in warned:
@@ -194,7 +194,8 @@ def _control_warning(plan: Plan) -> Iterator[Message]:
     method settled on, and shows how much of a lower cost comes from that alone.
     """
     scaled = [arm.key for arm in plan.arms if find(arm.method).scales_by_threshold]
-    sources = {arm.source for arm in plan.arms}  # arms whose run another arm takes a number from
+    # Keys of the arms from whose run another arm takes a number; None stands for no such arm.
+    sources = {arm.source for arm in plan.arms}
     has_control = not sources.isdisjoint(scaled)
     if scaled and not has_control:
         control = next(spec.name for spec in catalog().values() if spec.control_of)

@@ -103,8 +103,10 @@ def decomposition(
     """Everything that was read at checkpoints; None without ``--diagnostics full``.
 
     Args:
-        plan, dataset, results: The audit.
-        compared: The comparisons by the first grouping, the only one that is read by group.
+        plan, dataset: Of the audit.
+        results: Job id -> result.
+        compared: The comparisons by the first grouping, the only one by whose groups checkpoints
+            are read.
     """
     if plan.config.diagnostics != "full":
         return None
@@ -115,10 +117,10 @@ def decomposition(
     if plan.config.preset is not None:
         published = find_preset(plan.config.preset).worst_off
     if published is not None and not set(published) <= set(names) - hidden:
-        published = None  # the file lacks one of the publication's groups
+        published = None  # one of the publication's groups is not in the file, or is suppressed
     arms = {}
     split = {}  # arm -> its readings, where its steps were split into parts
-    steps = 0  # how many checkpoints were read, the same of every arm
+    steps = 0  # how many checkpoints were read, the same of every arm; 0: none of any arm
     for arm in plan.arms:
         readings = arm_readings(plan, arm, results)
         if readings is None:
@@ -142,7 +144,7 @@ def decomposition(
 
 
 def _worst_off(compared: Sequence[Comparison]) -> dict[str, tuple[str, str]]:
-    """Arm -> two groups whose costs beside `sgd` are detected to differ, who pays more first."""
+    """Arm -> two groups whose costs against `sgd` are detected to differ, who pays more first."""
     pairs = {}
     for comparison in compared:
         if comparison.reference == REFERENCE:
@@ -169,9 +171,10 @@ def arm_causes(
     """
     if not readings.has_terms:
         return ArmCauses(reason="no record is clipped and no noise is added: every part is zero")
+    # Places below K of the groups that are not suppressed; place K, of all records, is not shown.
     shown = [place for place, name in enumerate(names) if name not in hidden]
     if pair is None:
-        direction = nan_mean(readings.per_step("r_direction"))  # [K]
+        direction = nan_mean(readings.per_step("r_direction"))  # mean over seeds, [K]
         known = [place for place in shown if np.isfinite(direction[place])]
         known.sort(key=lambda place: -direction[place])  # the largest first
         if len(known) > 1:
@@ -211,7 +214,8 @@ def _correlations(
     for between, of_pair in zip(CORRELATED, means, strict=True):
         for group, numbers in zip((*names, ""), of_pair, strict=True):
             value, low, high = map(finite, numbers)
-            # That of all records ("") would tell a suppressed group's, given those of the others.
+            # The correlation over all records ("") would tell that of a suppressed group, given
+            # those of the other groups.
             is_hidden = group in hidden or (group == "" and len(hidden) > 0)
             if not is_hidden and value is not None:
                 yield RankCorrelation(between=between, group=group, value=value, low=low, high=high)
@@ -228,7 +232,7 @@ def _agreements(
     Args:
         readings: The arm's.
         names: Groups, in the order of the readings.
-        compared: The arm beside its reference.
+        compared: The arm's comparison with its reference.
     """
     risks = {g.group: g.estimates.get("excess_risk") for g in compared.by_group}
     rows = []  # of each group its excess risk at every seed; empty where it has none
@@ -238,7 +242,7 @@ def _agreements(
         rows.append([np.nan if value is None else value for value in by_seed])
     seeds = max(map(len, rows), default=0)
     if seeds != len(readings.seeds):
-        return
+        return  # one of both lacks a seed, so they cannot be paired
     cost = np.array([row or [np.nan] * seeds for row in rows])  # [K, S]
     for reading in _ORDERED:
         values = readings.averaged(reading)[:, : len(names)].T  # [K, S], without all rows
@@ -257,13 +261,13 @@ def bounds_of_arm(
 ) -> Iterator[BoundRecord]:
     """Each bound on how much more the first group of a pair pays for one step than the second.
 
-    The truth beside it is what the diagnostics measure of the same quantity at the same step. A
-    ``curved`` bound has the eigenvalues themselves in the place of 1 / eta. Source: docs/methods.md
-    8.4.
+    The ``truth`` of a record is what the diagnostics measure of the bounded quantity at the same
+    step. A ``curved`` bound has the eigenvalues themselves in the place of 1 / eta. Source:
+    docs/methods.md 8.4.
 
     Args:
-        readings: The arm's series over S seeds, T checkpoints and K groups: bounds
-            ``[S, T, K, K]``, what they bound ``[S, T, K]``; NaN is unknown.
+        readings: The arm's series over S seeds, C checkpoints and K groups: bounds
+            ``[S, C, K, K]``, what they bound ``[S, C, K]``; NaN is unknown.
         names: Names of the K groups.
         pair: Names of two of them.
     """
@@ -272,11 +276,11 @@ def bounds_of_arm(
     for bound, (quantity, name, source) in BOUNDS.items():
         values = readings.values[bound][:, :, a, b]
         truth = readings.values[quantity][:, :, a] - readings.values[quantity][:, :, b]
-        series = {"bound": values, "truth": truth}
+        series = {"bound": values, "truth": truth}  # name -> [S, C]
         if f"{bound}_curved" in readings.values:
             series["curved"] = readings.values[f"{bound}_curved"][:, :, a, b]
         defined = np.isfinite(values) & np.isfinite(truth)
-        has_same_sign = np.where(defined, np.sign(values) == np.sign(truth), np.nan)  # [S, T]
+        has_same_sign = np.where(defined, np.sign(values) == np.sign(truth), np.nan)  # [S, C]
         positive = np.where(np.isfinite(values), values > 0, np.nan)
         means = {key: known_mean(numbers) for key, numbers in series.items()}
         yield BoundRecord(

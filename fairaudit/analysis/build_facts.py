@@ -53,7 +53,7 @@ FEWEST_VALUES, MOST_VALUES = 2, 12  # of a column by which people could be compa
 def _could_be_groups(dataset: Dataset) -> Iterator[str]:
     """The features of few values by which the rows were not grouped; none of images."""
     if dataset.image_shape is not None:
-        return
+        return  # a pixel is no column by which people could be compared
     compared = {grouping.name for grouping in dataset.groupings}
     for name, column in columns_of(dataset.features).items():
         if name in compared or pa.types.is_nested(column.type):
@@ -72,11 +72,11 @@ def data_facts(
         dataset, config: Of the audit; the config says which small counts are suppressed.
         first: The job from which numbers are taken that depend on the seed; None where nothing was
             trained.
-        split: How the rows were split; None: as that job did.
+        split: How the rows were split; None: as the job ``first`` split them.
     """
     least = config.suppress_below
     of_job: Mapping[str, Any] = first.facts if first else {}
-    inputs, images = None, None
+    inputs, images = None, None  # how many inputs the model has; facts of images
     if first is not None:
         inputs = len(of_job.get("inputs", ()))
     if dataset.image_shape is not None:
@@ -171,7 +171,9 @@ def arm_facts(
             break
     arms = []
     for arm in plan.arms:
-        planned = {name: getattr(arm, name) for name in ArmPlan.model_fields}  # ArmFacts adds to it
+        planned = {
+            name: getattr(arm, name) for name in ArmPlan.model_fields
+        }  # ArmFacts adds to these
         planned["privacy"] = privacy_of(arm, plan, fitted=fitted, results=results)
         facts = ArmFacts(
             **planned,
@@ -202,7 +204,7 @@ def privacy_of(
     if privacy.event is None or privacy.epsilon is None:
         return privacy
     not_covered = privacy.not_covered
-    # With a public pool preprocessing is fitted on that.
+    # With a public pool, preprocessing is fitted on the pool and not on private rows.
     if fitted and Need.PUBLIC_POOL not in find(arm.method).needs:
         not_covered = ("preprocessing fitted on training rows", *not_covered)
     # After a search the event is of one training alone, the charge of all that the search released.

@@ -27,10 +27,10 @@ PIXEL_BASELINE = "scikit-learn logistic regression on the pixels of {rows:,.0f} 
 def sklearn_baseline(
     plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]
 ) -> SklearnBaseline:
-    """The reference's accuracy beside scikit-learn's, to see whether it is trained well enough.
+    """The reference's accuracy beside scikit-learn's: is the reference trained well enough?
 
-    ``undertrained`` is None where that is not known: no finished seed has the comparison, or it
-    would be unfair, as a linear model of pixels beside a network.
+    ``undertrained`` is None where that is not known: no finished seed has the comparison, or
+    the comparison would be unfair, as of a linear model of pixels with a network.
     """
     arm = next(a for a in plan.arms if a.reference is None)  # the reference
     arm_results = finished(plan, arm.key, results)
@@ -45,6 +45,7 @@ def sklearn_baseline(
     accuracy, library, undertrained = None, None, None
     if accuracies:
         accuracy = float(np.mean(accuracies))
+    # ``reason``: why there is no accuracy of scikit-learn; it becomes "" where there is one.
     baseline, reason = SKLEARN_BASELINE, "no seed of the reference carries it"
     if not has_linear_baseline(plan.training.model, dataset.image_shape):
         baseline, reason = "none", NO_BASELINE
@@ -54,7 +55,7 @@ def sklearn_baseline(
         if dataset.image_shape is not None:
             rows = fitted[max(fitted)].get("train_rows", 0)  # of the last seed, for all
             baseline = PIXEL_BASELINE.format(rows=rows)
-        elif plan.default_plans:  # a search: its own trainings leave out rows for scores
+        elif plan.default_plans:  # a search: its own trainings leave out rows to score by
             baseline = SEARCH_BASELINE
     return SklearnBaseline(
         arm=arm.key,
@@ -108,7 +109,7 @@ def sweeps(comparisons: Sequence[Comparison], plan: Plan) -> tuple[Sweep, ...]:
         arm, gap = plan.arm(comparison.arm), main_gap(comparison)
         target = arm.privacy.target_epsilon
         if target is None or not comparison.reference:
-            continue
+            continue  # its noise was given, or it is a reference, which has no cost
         method = f"{arm.method}:{arm.variant}" if arm.variant else arm.method
         point = SweepPoint(
             arm=arm.key,
@@ -192,7 +193,8 @@ def _curves(
                 by_seed.append(nan_mean(of_repeats))  # [R, T_obs, columns] -> [T_obs, columns]
         values = np.stack(by_seed)  # [S, T_obs, columns]
         columns: tuple[str, ...] = ("",)
-        # With one group alone a single number could be either; it is taken for one of the training.
+        # With one group alone, a single number could be the group's or the training's; it is taken
+        # for the training's.
         if values.shape[2] == len(grouping.names) > 1:
             columns = grouping.names
         if values.shape[2] != len(columns):

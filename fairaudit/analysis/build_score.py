@@ -62,7 +62,7 @@ class ScoreResults:
 
 
 def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
-    """The report on given predictions, with what an audit's has of measurements and findings."""
+    """The report on given predictions: measurements and findings as in the report of an audit."""
     dataset, config = results.dataset, results.config
     disclosure = Disclosure.of(config, dataset.groupings, dataset.unpredicted)
     # Without a baseline there are no costs: the gaps within the one model are what is judged.
@@ -149,6 +149,7 @@ def _command(settings: Mapping[str, JsonValue]) -> str:
     """The command that makes this report again; options at their defaults are left out."""
     words = ["fairaudit", "score", str(settings["data"])]
     for name, value in settings.items():
+        # "data" is there already, by its position; the tuple holds the defaults of options.
         if name != "data" and value not in (None, False, 0, [], {}):
             words += words_of(name, value)
     return shlex.join(words)

@@ -47,7 +47,8 @@ class Disclosure:
         pairs = {
             frozenset((pair.a, pair.b)) for pair in self.named if pair.grouping == measured.grouping
         }
-        # A group without any test row tells nothing of anybody, and is not hidden.
+        # A group without any test row tells nothing of anybody, and is not hidden. `or` is for
+        # mypy: what was just measured has its counts.
         hidden = {g.group for g in measured.by_group if 0 < (g.n_test or 0) < self.least}
         # Ratios that are divided by a suppressed group's rate would reveal that rate.
         hidden_ratios = {ratio for ratio, group in measured.divided_by.items() if group in hidden}
@@ -120,7 +121,7 @@ def _withheld(
 
     Args:
         measure: The numbers.
-        hidden_ratios: Names of the metrics that would.
+        hidden_ratios: Names of the metrics whose numbers would reveal it.
         unpredicted: How many rows of the group lack a prediction; None: the count is suppressed.
     """
     estimates = dict(measure.estimates)

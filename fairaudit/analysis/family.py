@@ -66,8 +66,8 @@ class _Claim:
     Args:
         numbers: The intervals of all of them must exclude zero.
         rivals: How many claims divide the share of its measure, this one included.
-        after: The claim that must be detected before this one is tried, by the share that it then
-            leaves; None: it has a share of its own.
+        after: The claim that must be detected before this one is tried, by the share which that
+            claim then leaves; None: this one has a share of its own.
     """
 
     numbers: tuple[Estimate, ...]
@@ -75,7 +75,7 @@ class _Claim:
     after: _Place | None = None
 
     def holds(self, measures: float) -> bool:
-        """Whether it is detected where ``measures`` measures share the 5 %.
+        """Whether the claim is detected where ``measures`` measures share the 5 %.
 
         Its own share is then 5 % / (measures * rivals). A claim without numbers is never detected.
         """
@@ -156,9 +156,11 @@ class _ArmTest:
 
     def chosen_from(self, number: int, metric: str) -> float | None:
         """Among how many rivals the largest gap in a metric was chosen; None: it has no claim."""
+        # Claims of that comparison and metric, of any groups.
         rivals = [
             claim.rivals for place, claim in self.claims.items() if place[:2] == (number, metric)
         ]
+        # The largest: a pair that the user named has itself as its only rival.
         return max(rivals, default=None)
 
 
@@ -204,12 +206,14 @@ def _arm_test(compared: Sequence[Comparison], metrics: Sequence[str]) -> _ArmTes
         if comparison.reference and not metrics:
             claims |= _retraining_claims(number, comparison)
             lost = _class_claims(number, comparison)
-            # Lost classes are one measure; what its claims leave of its share goes to nobody.
+            # Lost classes are one measure. Of the classes that were looked at, the doubtful ones
+            # alone make claims; the shares of the others go to nobody.
             unclaimed += 1 - sum(1 / claim.rivals for claim in lost.values())
             claims |= lost
             claims |= _change_claims(number, comparison)
             claims |= _overall_claims(number, comparison)
     detected, measures = _detected(claims, unclaimed)
+    # The claims of disagreement come from `_retraining_claims`, not from the loop over metrics.
     tested = with_gap_claims if metrics else (*with_gap_claims, DISAGREEMENT)
     return _ArmTest(claims, detected, measures, tested)
 
@@ -290,7 +294,7 @@ def _gap_claims(
         number: Place of the comparison.
         comparison: Of one arm, cut by one grouping.
         metric: Without its class.
-        others: How many claims of another kind share the measure with them.
+        others: How many claims of another kind share the measure with these.
     """
     gaps = [gap for gap in comparison.gaps if _without_class(gap.metric) == metric and gap.gated]
     pairs = [gap for gap in gaps if gap.kind == "pair"]
@@ -407,8 +411,8 @@ def _least_detected(gap: Gap, rivals: float | None, measures: float) -> float | 
 
     Args:
         gap: As it was measured.
-        rivals: How many claims divide the share of its measure; None: it makes no claim, and its
-            own number stays.
+        rivals: How many claims divide the share of the gap's measure; None: the gap makes no claim,
+            and the measured number stays.
         measures: How many measures share the 5 %.
     """
     least = gap.minimum_detectable
@@ -416,7 +420,7 @@ def _least_detected(gap: Gap, rivals: float | None, measures: float) -> float | 
         return least
     training, records = gap.signed.training_sd or 0.0, gap.signed.records_sd or 0.0
     variances, seeds = (training**2, records**2), gap.signed.n_seeds
-    pairs = rivals if gap.kind == "max" else 1
+    pairs = rivals if gap.kind == "max" else 1  # among how many h of the measured gap was shared
     least += half_width(*variances, seeds, measures * rivals)
     return least - half_width(*variances, seeds, pairs)
 
@@ -426,9 +430,9 @@ def _judged_class(
 ) -> ClassShare:
     """The doubtful class of comparison ``number`` with whether it is lost.
 
-    If it is not shown to be lost, ``rows_needed`` is about how many test rows of the group it would
-    take to show that: up to ``_MOST_ROWS`` times those at hand, and only where seeds are enough,
-    for with few it is they that leave it open.
+    If the class is not shown to be lost, ``rows_needed`` is about how many test rows of the group
+    it would take to show that: up to ``_MOST_ROWS`` times those at hand, and only where seeds are
+    enough, for few seeds leave the question open whatever the rows.
     """
     is_lost = _place_of_class(number, share) in detected
     rows = None
@@ -436,7 +440,7 @@ def _judged_class(
         ratios = []  # half of the interval over the value, of both numbers of the claim
         for estimate in (share.kept, share.reference):
             joint = with_joint_interval(estimate, measures * share.looked_at)
-            half = (joint.high or 0.0) - (joint.value or 0.0)
+            half = (joint.high or 0.0) - (joint.value or 0.0)  # `or` is for mypy: `ends` exist
             ratios.append(half / abs(joint.value or 1.0))
         # An interval excludes 0 where half of it is below the value; it shrinks with the root of
         # the rows, so they must grow by the square of the ratio.
@@ -461,7 +465,8 @@ def _with_one_answer(group: GroupMeasure, doubtful: Sequence[ClassShare]) -> Gro
         return group
     shares = [share for share in doubtful if share.group == group.group]
     lost = sum(bool(share.is_lost) for share in shares)  # never None here: all were judged
-    # Classes that either model predicts for the group at all: each of its shares has that number.
+    # How many classes either model predicts for the group: the same number stands in each share.
+    # Without a share nothing is lost, whatever number stands here.
     classes = min((share.given for share in shares), default=2)
     all_but_one = max(1, classes - 1)
     is_one_answer = lost >= all_but_one

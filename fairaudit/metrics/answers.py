@@ -27,7 +27,7 @@ PREDICTED = MetricSpec(
 )
 # Of a target class: the share of rows that are of it.
 _OF_CLASS = replace(PREDICTED, name="of_class", compute=lambda rows: (rows.truth, rows.everyone))
-LEAST_OF_EACH = 10  # test rows of a class for a group to have that outcome
+LEAST_OF_EACH = 10  # a group has a class if at least so many of its test rows are of it
 
 
 def constant_answers(
@@ -38,17 +38,20 @@ def constant_answers(
 ) -> Iterator[ConstantAnswer]:
     """Find the groups that a model gives one answer, though their rows are of several classes.
 
-    The answer is the class that is predicted most often. A group is found where the share of rows
-    predicted as each other class that it has is less than a fifth of the share that is of it, by
-    the estimates. It has a class if at least ten of its rows are of it. The finding is certain
-    where no row at all is predicted as another class, or where the upper ends of the intervals are
-    below that fifth, too.
+    The answer is the class that is predicted most often. A group is found where, of every other
+    class that the group has, the share of rows predicted as that class is less than a fifth of the
+    share of rows that are of that class, by the point estimates. A group has a class if at least
+    ten of its rows are of that class. The finding is certain where no row at all is predicted as
+    another class, or where the upper ends of the intervals are below that fifth, too.
 
     Args:
         seeds: The model, seed by seed.
         records: The index of the test rows.
         outcome: Which classes there are.
         selection: The groups in these rows.
+
+    Yields:
+        One ``ConstantAnswer`` for each group that is found.
 
     Example:
         >>> import numpy as np
@@ -72,22 +75,25 @@ def constant_answers(
         true.append(_share_table(_OF_CLASS, target, seeds, records, selection))
     for k, group in enumerate(selection.names):
         given = [_group_estimate(table, selection, k) for table in predicted]  # [Y]
+        # 0.0 in place of None: a group without test rows has no class, so it is passed over below.
         truth = [_group_estimate(table, selection, k).value or 0.0 for table in true]  # [Y]
         rows = [share * selection.counts[k] for share in truth]  # of each class, [Y]
         present = [y for y, count in enumerate(rows) if count >= LEAST_OF_EACH]
+        # In a group of one class, one answer is no fault; None: the group has no test rows.
         if len(present) < 2 or any(share.value is None for share in given):
             continue
         values = [share.value or 0.0 for share in given]  # `or` is for mypy: no value is None here
         answer = values.index(max(values))
         others = [y for y in present if y != answer]
         if any(values[y] >= KEPT * truth[y] for y in others):
-            continue
+            continue  # at least one other class is predicted often enough
         # Shares predicted as another class than the answer, at each seed.
         elsewhere = [table.by_seed[:, k] for y, table in enumerate(predicted) if y != answer]
         is_every_row = not np.any(np.array(elsewhere) > 0)
         # Of each other class: upper limit of the share predicted, a fifth of the true share.
         highs = [(given[y].high, KEPT * truth[y]) for y in others]
         is_below = all(high is not None and high < limit for high, limit in highs)
+        # Of the other classes, the one that is predicted most often: the report shows its share.
         most = max(others, key=lambda y: values[y])
         yield ConstantAnswer(
             group=group,
@@ -123,6 +129,7 @@ def _share_table(
 
 def _group_estimate(table: MetricTable, selection: GroupSelection, k: int) -> Estimate:
     """The number of group k with its interval, or with the reason why it has none."""
+    # `metric_table` does not set ``one_model``, by which a single seed is enough for an interval.
     table = replace(table, one_model=selection.one_model)
     return estimate(checked_contrast(table, selection, k))
 
@@ -177,7 +184,7 @@ def doubtful_classes(
             arm.add(place, arm_scores)
             reference.add(place, reference_scores)
             kept.add(place, arm_scores.minus(reference_scores, times=KEPT))
-        # Named as in `_share_table`; the last is a difference, so below 0 as well.
+        # Named as in `_share_table`; `kept_table` is a difference, whose bounds reach below 0.
         arm_table = metric_table("selection_rate", arm, selection.counts)
         reference_table = metric_table("selection_rate", reference, selection.counts)
         kept_table = metric_table("change.selection_rate", kept, selection.counts)

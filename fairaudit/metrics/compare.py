@@ -65,7 +65,7 @@ class Twin:
     Args:
         part: The name, of ``registry.PARTS``, of the part of the cost that lies between the model
             before it (the reference, or the twin before) and this one.
-        predictions: Seed by seed; a seed that it lacks leaves the parts without a value.
+        predictions: Seed by seed; if the twin lacks any seed, no part of any cost has a value.
     """
 
     part: str
@@ -170,6 +170,7 @@ def compare(
     ours = evaluated(private, evaluation.labels, records, outcome)
     theirs = evaluated(baseline, evaluation.labels, records, outcome)
     arm_tables, baseline_tables, changed = both_tables(ours, theirs, records, outcome)
+    # No name is in two of these: costs, then M, ``reference.M`` and ``change.M``.
     tables = {
         **costs_between(ours, theirs, records, outcome),
         **arm_tables,
@@ -178,7 +179,7 @@ def compare(
     }
     if twins:
         tables |= _part_tables(twins, baseline, (ours, theirs), evaluation, records)
-    if outcome.positive is not None:
+    if outcome.positive is not None:  # else there is no selection rate to divide
         tables |= impact_change(tables, selection.eligible)
     against_constant = _against_constant(evaluation, private, ours, records)
     train = _training_rows(private)
@@ -219,7 +220,8 @@ def _part_tables(
     for twin in twins:
         of_seed = {p.seed: p for p in twin.predictions}
         lacking += [p.seed for p in baseline if p.seed not in of_seed]
-        # At a seed that it lacks the reference holds its place; the parts are made undefined below.
+        # At a seed that the twin lacks, the reference's predictions stand in for the twin's; all
+        # parts are made undefined at the end.
         models = [of_seed.get(p.seed, p) for p in baseline]
         # A twin that is the reference stays the same object, by which `costs_between` knows that
         # the part is 0 at every seed and has no variance.
@@ -276,7 +278,7 @@ def measure_reference(
     selection = evaluation.selection(records, len(predictions))
     seeds = evaluated(predictions, evaluation.labels, records, outcome)
     tables = own_tables(seeds, records, outcome)
-    if outcome.positive is not None:
+    if outcome.positive is not None:  # else there is no selection rate to divide
         ratio, _ = impact_ratio(tables["selection_rate"], "impact_ratio", selection.eligible)
         tables[ratio.name] = ratio
     against_constant = _against_constant(evaluation, predictions, seeds, records)
@@ -313,6 +315,7 @@ def _against_constant(
         constant.append(replace(p, probabilities=probabilities, weights=None))
     constant_seeds = evaluated(constant, evaluation.labels, records, evaluation.outcome)
     tables = costs_between(seeds, constant_seeds, records, evaluation.outcome, CONSTANT)
+    # Some costs say nothing against a constant model; the registry names those that do.
     return {name: tables[name] for name in tables if base_metric(name) in costs_of_constant()}
 
 
@@ -378,7 +381,9 @@ def _measure(
         estimates[name] = estimate(checked_contrast(table, selection, k))
         if why := too_few_for_gates(table, selection, [k]):
             ungated[name] = why
-    # Where no positive class is known, plain names such as ``tpr`` stand there with the reason.
+    # Where no positive class is known, plain names such as ``tpr`` stand there with the reason; a
+    # name that has a table above keeps its number. Accuracy is measured of every model, so its
+    # name tells whether there is a reference.
     prefixes = ("", "reference.") if "reference.accuracy" in tables else ("",)
     for prefix in prefixes:
         for spec in within_model():
@@ -430,7 +435,8 @@ NO_PROBABILITIES = "predictions are labels; this needs probabilities"
 def of_labels(comparison: Measured) -> Measured:
     """The comparison of models whose predictions are labels.
 
-    Numbers that need probabilities (a loss, an AUC) become undefined, and their gaps are left out.
+    Numbers that need probabilities (a loss, an AUC) become undefined; their gaps are left out, and
+    so are their entries in ``ungated``.
 
     Example:
         >>> import numpy as np

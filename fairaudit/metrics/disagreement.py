@@ -80,7 +80,7 @@ def disagreement_tables(
     """Tables of the disagreement by name, from which intervals, gaps and costs are made.
 
     Args:
-        private: Answers of the arm, ``[S, U]``, S >= 3, as of :func:`pairs`; the people are those
+        private: Answers of the arm, ``[S, n]``, S >= 3, as of :func:`pairs`; the people are those
             of ``records``, in its order.
         records: Who was tested, sorted by group.
         reference: Answers of the model without privacy by the same trainings to the same people;
@@ -115,7 +115,7 @@ def disagreement_tables(
 
 
 def _scores(answers: Int64, records: EvaluatedRecords) -> list[SeedScores]:
-    """Each training's pseudo-values ``[K + 1]`` and each person's influences on them ``[U]``.
+    """Of each training its pseudo-values ``[K + 1]`` and each person's influences on them ``[n]``.
 
     A training's pseudo-value of a group is U plus the sum of its people's influences.
     """
@@ -124,7 +124,7 @@ def _scores(answers: Int64, records: EvaluatedRecords) -> list[SeedScores]:
     one_group = np.zeros(len(records.groups), dtype=np.int64)  # all people
     within, of_groups = _pseudo_influences(counted, records.groups, n_groups)
     whole, of_all = _pseudo_influences(counted, one_group, 1)
-    support = counted.tested.sum(axis=0) > 0
+    support = counted.tested.sum(axis=0) > 0  # people whom two or more trainings tested, [n]
     scores = []
     for s in range(trainings):
         group_values = of_groups + np.bincount(records.groups, within[s], n_groups)
@@ -143,12 +143,13 @@ def _pseudo_influences(counted: Pairs, groups: Int64, n_groups: int) -> tuple[Fl
     mean_s e_si + c (e_si - mean_s e_si). Source: docs/methods.md 6.10.
 
     Args:
-        counted: Pairs, ``[S, U]``.
-        groups: Of the people, ``[U]`` in ``0..n_groups - 1``.
+        counted: Pairs, ``[S, n]``.
+        groups: Of the people, ``[n]`` in ``0..n_groups - 1``.
         n_groups: K.
 
     Returns:
-        ``[S, U]``, 0 in a group that no pair tested; and ``[K]``, NaN there.
+        Influences ``[S, n]``, 0 in a group that no pair tested; and U of each group, ``[K]``, NaN
+        in such a group.
     """
     trainings = len(counted.tested)
     differing = np.bincount(groups, counted.differing.sum(axis=0), n_groups)  # D, [K]
@@ -156,8 +157,9 @@ def _pseudo_influences(counted: Pairs, groups: Int64, n_groups: int) -> tuple[Fl
     with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0 in a group that no pair tested
         values = differing / tested
         scale = np.where(tested > 0, trainings / tested, 0.0)
+    # 0 for NaN: the excess is 0 in a group that no pair tested, and NaN * 0 would not be.
     group_value = np.nan_to_num(values)[groups]
-    excess = scale[groups] * (counted.differing - group_value * counted.tested)  # e, [S, U]
+    excess = scale[groups] * (counted.differing - group_value * counted.tested)  # e, [S, n]
     mean_excess = excess.mean(axis=0)
     factor = 2.0 * (trainings - 1) / (trainings - 2)  # c of the jackknife
     return mean_excess + factor * (excess - mean_excess), values
@@ -166,8 +168,9 @@ def _pseudo_influences(counted: Pairs, groups: Int64, n_groups: int) -> tuple[Fl
 def _table(name: str, sides: Sequence[list[SeedScores]], records: EvaluatedRecords) -> MetricTable:
     """The table of one side's disagreement, or of the first side's less the second's.
 
-    Where no side decided anybody of a group differently, its variance is set so that the upper end
-    of its interval is :func:`exact_upper`. Source: docs/methods.md 6.10.
+    Where on no side two trainings answer anybody of a group differently, the variance of that
+    group's value is set so that the upper end of its interval is :func:`exact_upper`. Source:
+    docs/methods.md 6.10.
 
     Args:
         name: Of the metric, as :func:`metric_table` reads it.
@@ -183,6 +186,7 @@ def _table(name: str, sides: Sequence[list[SeedScores]], records: EvaluatedRecor
         influences.add(everyone, score)
     counts = records.count(influences.support)
     table = metric_table(name, influences, counts)
+    # The mean of the pseudo-values is the disagreement: exactly 0 where no pair differs.
     agrees = np.ones(len(counts), dtype=bool)  # groups in which no pair of trainings differs
     for side in sides:
         agrees &= np.array([score.values for score in side]).mean(axis=0) == 0.0
@@ -199,7 +203,7 @@ _Z = quantiles(0.975, 1)[1]  # of the normal law, which has no degrees of freedo
 
 
 def exact_upper(people: Int64) -> Float64:
-    """The largest share of which nobody is seen among n people with a chance of 5 %.
+    """The share of people of whom a sample of n holds nobody with a chance of just 5 %.
 
     ``1 - .05^(1 / n)``, elementwise over ``people``, the n. Source: docs/methods.md 6.10.
 

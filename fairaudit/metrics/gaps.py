@@ -41,10 +41,11 @@ def minimum_detectable(spread: Spread, pairs: int = 1) -> float | None:
         return None
     v_seed, v_shared = spread.seed_variance, spread.shared_variance
     variance = v_seed + v_shared
-    if variance == 0:
+    if variance == 0:  # the interval has no width, so every gap but 0 is found
         return 0.0
     seeds = len(spread.by_seed)
-    # Satterthwaite: degrees = variance^2 / sum of (each variance^2 / its own degrees).
+    # Satterthwaite: degrees = variance^2 / sum of (each variance^2 / its own degrees). At least 1:
+    # one seed or record has 0, by which nothing can be divided.
     weighted = v_seed**2 / max(seeds - 1, 1) + v_shared**2 / max(spread.n_min - 1, 1)
     # Past a million degrees t is normal; the cap also answers a denominator that vanishes.
     degrees = min(variance**2 / weighted, 1e6) if weighted > 0 else 1e6
@@ -194,10 +195,11 @@ def _too_thin(table: MetricTable, selection: GroupSelection, k: int) -> str:
 def gaps_of(table: MetricTable, selection: GroupSelection) -> list[Gap]:
     """Every gap of one metric: pairs, each group against all rows, and the largest.
 
-    A group without test records has no gap. A gap's interval is its own. That of the largest shares
-    the 5 % among the pairs of groups that are large enough, and so does the test that decides which
-    gaps are detected. A gap to all rows is tested at the level of a pair and is not counted as one:
-    what a report asserts is tested anew, beside all else (``analysis/family.py``).
+    A group without test records has no gap. A gap's interval holds with 95 % for that gap alone;
+    that of the largest shares the 5 % among the pairs of groups that are large enough, and so does
+    the test that decides which gaps are detected. A gap to all rows is tested at the level of a
+    pair and is not counted as one: what a report asserts is tested anew, beside all else
+    (``analysis/family.py``).
 
     Example:
         >>> import numpy as np
@@ -224,6 +226,7 @@ def _gap(table: MetricTable, selection: GroupSelection, a: int, b: int, sharing:
     ``sharing``: how many pairs share the 5 % of the test which detects it (``selection.pairs``).
     """
     spread = checked_contrast(table, selection, a, b)
+    # The first reason that holds is told, in this order.
     small = selection.too_few(a) or selection.too_few(b)
     reason = (
         small
@@ -275,6 +278,7 @@ def judged(gap: Gap, *, is_detected: bool) -> Gap:
             reading = "detected" if is_detected else "not certain"
     disfavoured = ""
     if reading == "detected" and value is not None:
+        # A gap to all rows has "" in the place of b.
         disfavoured = direction(gap.metric, gap.a, gap.b or None, value)
     return gap.model_copy(update={"reading": reading, "direction": disfavoured})
 
@@ -328,6 +332,7 @@ def _largest(table: MetricTable, selection: GroupSelection) -> Gap:
         gated=not reason,
         reason=reason,
     )
+    # No abs(): `top` is the larger value less the smaller one.
     return judged(gap, is_detected=top.value > top.half_width(pairs))
 
 

@@ -46,7 +46,7 @@ class EvaluatedRecords:
 
     Args:
         groups: Group of each distinct record, ascending, ``[U]``.
-        ids: Its number in the data set, ``[U]``.
+        ids: Number of each of these records in the data set, ``[U]``.
         places: Per seed, where each test row lies in this order, ``[n_s]``.
         n_groups: K.
 
@@ -403,8 +403,8 @@ def estimate(spread: Spread, pairs: int = 1) -> Estimate:
 def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
     """The largest |D| of several pairs, with an interval that allows for the choice among them.
 
-    With h half of a pair's signed interval, it runs from the highest |D| - h, or 0 if that is
-    below, to the highest |D| + h. Source: docs/methods.md 6.5.
+    With h half of a pair's signed interval, the interval runs from the highest |D| - h, or 0 if
+    that is below, to the highest |D| + h. Source: docs/methods.md 6.5.
 
     If any pair has no interval, the result is the pair with the largest |D| by itself; the caller
     then takes its interval away.
@@ -426,7 +426,7 @@ def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
     estimate_of_top = _around(top, abs(top.value), top.half_width(pairs), signed=False)
     if np.isnan(halves).any():
         return estimate_of_top
-    bounds = 0.0, max(map(abs, spreads[0].bounds))  # of a size
+    bounds = 0.0, max(map(abs, spreads[0].bounds))  # of a size; one metric, so all have the same
     # The ends may come from other pairs than the largest: another may have a wider interval.
     low, high = _within((sizes - halves).max(), float(sizes.max()), (sizes + halves).max(), bounds)
     return estimate_of_top.model_copy(update={"low": low, "high": high})
@@ -439,7 +439,7 @@ def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estim
         spread: The contrast, for all else that an estimate holds.
         value: D or |D|; NaN makes the estimate undefined.
         half: Half of its interval; NaN where there is none.
-        signed: It is D; else it is |D|, which lies between 0 and the largest bound.
+        signed: Whether ``value`` is D; else it is |D|, which lies between 0 and the largest bound.
     """
     if math.isnan(value):
         return undefined(spread.reason, spread.unit, n_test=spread.n_test)

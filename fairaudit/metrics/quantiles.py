@@ -28,7 +28,7 @@ def half_width(seed_variance: float, record_variance: float, seeds: int, pairs: 
         record_variance: Of the test records, V_shared or V_rec.
         seeds: S, for the S - 1 degrees of freedom of t.
         pairs: How many numbers share the 5 % (Bonferroni), not always a whole number. Below 1, as
-            where all others are detected and leave their shares to the last, it counts as 1.
+            where all others are detected and leave their shares to the last, it is taken for 1.
 
     Example:
         >>> round(half_width(0.0, record_variance=1e-4, seeds=5), 4)  # 1.96 times 0.01
@@ -59,6 +59,7 @@ def with_joint_interval(one: Estimate, n_joint: float) -> Estimate:
     """
     if one.value is None or one.low is None or one.high is None:
         return one
+    # The None of a part without spread (one model) counts as 0.
     half = half_width(
         (one.training_sd or 0.0) ** 2, (one.records_sd or 0.0) ** 2, one.n_seeds, n_joint
     )
@@ -113,7 +114,7 @@ def _student_quantile(tail: float, degrees: float, z: float) -> float:
         # The derivative by w is -(dt/dw) / ratio, with dt/dw = root cosh(w) = hypot(root, t).
         step = excess * ratio / math.hypot(root, t)
         w += step
-        # After the first step w only rises where rounding is all that is left.
+        # After the first step w falls in theory: if it rises, rounding is all that is left.
         if abs(step) < _NEWTON_TOLERANCE * w or (number > 0 and step >= 0.0):
             break
     return root * math.sinh(w)

@@ -141,7 +141,7 @@ class MetricSpec:
 def cost_of(metric: MetricSpec, name: str, words: str, header: str = "") -> MetricSpec:
     """Make the entry of a cost: how much worse a metric is than under the reference.
 
-    It rests on the same records as the metric does, and is positive for the worse.
+    A cost rests on the same records as the metric does, and is positive for the worse.
 
     Args:
         metric: A metric that has ``compute``.

@@ -28,8 +28,8 @@ def logistic_baseline(
         train_labels: ``[n]``.
         test: ``[m, ...]``.
         test_labels: ``[m]``.
-        n_classes: Y. Where the training split holds one class only, which scikit-learn refuses to
-            fit, every test row is predicted as that class.
+        n_classes: Y. Where Y is 1 or the training split holds one class only, which scikit-learn
+            refuses to fit, every test row is predicted as that class.
 
     Returns:
         ``accuracy`` on the test rows, a fraction; ``train_rows``, how many rows were fitted.
@@ -44,7 +44,7 @@ def logistic_baseline(
     from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes 1.1 s to import
     from sklearn.linear_model import LogisticRegression
 
-    if train.ndim > 2:
+    if train.ndim > 2:  # images; of the test images every one is used
         step = math.ceil(train.size / MOST_PIXELS)
         train, test = train[::step].reshape(-1, train[0].size), test.reshape(len(test), -1)
         train_labels = train_labels[::step]

@@ -67,8 +67,8 @@ def both_tables(
             first.add(place, score)
             second.add(place, other)
             change.add(place, score.minus(other))
-        # Adding up left the rows that both rest on at the same seed; the change of two means over
-        # seeds rests on every row that each of them rests on at any seed.
+        # `minus` keeps the rows on which both scores rest at the same seed; but the change of two
+        # means over seeds rests on every row on which each mean rests at any seed.
         change.support = first.support & second.support
         _add_table(arm_tables, "", metric, first, outcome)
         _add_table(reference_tables, "reference.", metric, second, outcome)
@@ -137,15 +137,17 @@ def costs_between(
     for metric in outcome.cost_metrics:
         change = _influences_of_change(metric, later, earlier, records, subtracted)
         counts = records.count(change.support)
-        # Others are about the metric's own class where it is about one, else about the scored
-        # class, which auc has: `or 0` is for mypy.
+        # The metrics that this one rests on (auc: on both rates) are about the same class as this
+        # one; if it is about none, about the scored class, which auc has: `or 0` is for mypy. The
+        # count is the fewest records that any of them rests on.
         target = metric.target if metric.target >= 0 else outcome.scored or 0
         for name in metric.spec.rests_on:
             of_class = ClassMetric(name, METRICS[name], target)
             support = _influences_of_change(of_class, later, earlier, records).support
             counts = np.minimum(counts, records.count(support))
         # Made under the name of a change of the metric, for which `metric_table` has the floor and
-        # bounds of a cost; then renamed, with the sign by which worse is positive (variances keep).
+        # bounds of a cost; then renamed, with the sign by which worse is positive; a sign
+        # changes no variance.
         table = metric_table(f"change.{metric.spec.name}", change, counts)
         name = f"{metric.name}.{part}" if part else metric.name
         table = replace(table, name=name, by_seed=metric.spec.rise * table.by_seed)
@@ -213,11 +215,11 @@ def _add_table(
     """Make the table of one metric and put it into ``tables`` under its name with the prefix.
 
     A metric that ``rests_on`` others (as AUC on both rates) counts the fewest records that any of
-    them rests on. Those others are about its own class where it is about one, else about the
-    positive or scored class.
+    them rests on. Those others are about the class of the metric where it is about one, else about
+    the positive or scored class.
 
     Args:
-        tables: Are added to; they hold those of the metrics that it rests on.
+        tables: Are added to; they hold already those of the metrics that ``metric`` rests on.
         prefix: "", ``reference.`` or ``change.``.
         metric: The metric and its class.
         influences: Of all seeds.

@@ -243,8 +243,8 @@ class SeedScores(NamedTuple):
     def minus(self, other: "SeedScores", times: float = 1.0) -> "SeedScores":
         """These scores minus ``times`` those of another model on the same rows.
 
-        Influences are linear, so those of the difference are the differences of both. It rests on
-        the rows that both rest on.
+        Influences are linear, so those of the difference are the differences of both. The
+        difference rests on the rows on which both rest.
         """
         return SeedScores(
             self.values - times * other.values,
@@ -259,7 +259,7 @@ class EvaluatedSeed:
     """The test rows of an arm at one seed, once for each private run.
 
     Args:
-        runs: Those whose weight is above 0.
+        runs: The private runs whose weight is above 0.
         weights: Of the runs, sum 1; None: all alike.
 
     Example:
@@ -325,8 +325,8 @@ class EvaluatedRows:
         n_groups: K.
         outcome: Which classes count.
         predicted: Index of the most probable class, ``[n]``.
-        correct: 1.0 where that is the true one, else 0.0; NaN where an output is not finite,
-            ``[n]``.
+        correct: 1.0 where ``predicted`` is the true class, else 0.0; NaN where an output is not
+            finite, ``[n]``.
         target: The class that the metric being computed is about; -1 for a metric about none.
     """
 
@@ -364,7 +364,7 @@ class EvaluatedRows:
         """One metric of these rows, with what each row contributes to it.
 
         Where the registry's ``compute`` gives a numerator and a denominator of each row, the metric
-        is the ratio of their sums over a group.
+        is the ratio of their sums over a group; else ``compute`` gives the scores themselves.
         """
         assert metric.spec.compute is not None, f"{metric.name} is not computed from rows"
         # ``compute`` takes rows alone, so the class that the metric is about goes with them.
@@ -422,6 +422,7 @@ class EvaluatedRows:
             for k in range(self.n_groups):
                 values[k] = _auc_with_influence(order[group_of == k], score, truth, within)
             values[-1] = _auc_with_influence(order, score, truth, whole)
+        # Support is every row: the registry's ``rests_on`` says what else limits an AUC's count.
         return SeedScores(values, within, whole, np.ones(n, dtype=bool))
 
     def calibration(self) -> SeedScores:
@@ -430,9 +431,9 @@ class EvaluatedRows:
         Of n rows: sum over bins of |sum over the bin's rows of (forecast - event)| / n.
         With two classes the forecast is the scored class's probability, and the event that this is
         the true class. With more the forecast is the probability of the predicted class, and the
-        event that the prediction is correct (Guo et al. 2017). It is biased upward, more in small
-        groups: noise in a bin counts as miscalibration. So it has no interval, and its influences
-        are 0. Source: docs/methods.md 6.5.
+        event that the prediction is correct (Guo et al. 2017). The error is biased upward, more in
+        small groups: noise in a bin counts as miscalibration. So it has no interval, and its
+        influences are 0. Source: docs/methods.md 6.5.
         """
         if self.outcome.n_classes == 2 and self.outcome.scored is not None:
             forecast = self.probabilities[:, self.outcome.scored].astype(np.float64)
@@ -477,7 +478,7 @@ def _ratio(numerator: Float64, denominator: Float64, groups: Int64, n_groups: in
         values = _sums(numerator, groups, n_groups) / denominators
         inverse = 1.0 / denominators
     defined = np.isfinite(values)
-    # Where a value is undefined its rows have influence 0, not NaN.
+    # Where a group's value is undefined, the group's rows have influence 0, not NaN.
     known, inverse = np.where(defined, values, 0.0), np.where(defined, inverse, 0.0)
     within = inverse[groups] * (numerator - known[groups] * denominator)
     whole = inverse[-1] * (numerator - known[-1] * denominator)
@@ -522,7 +523,7 @@ def _auc_with_influence(
     sizes = np.diff(np.append(first, len(ranked)))
     before = np.append(0, np.cumsum(is_positive))  # positives before each place, [m + 1]
     # Positives (negatives) with a lower score than each row, ties counting half, [m]: the mean of
-    # those before its run and those before the run's end.
+    # those before its run of ties and those before the end of that run.
     positives_below = np.repeat((before[first] + before[first + sizes]) / 2, sizes)
     negatives_below = np.repeat(first + sizes / 2, sizes) - positives_below
     placement = np.where(
