@@ -171,9 +171,8 @@ def arm_facts(
             break
     arms = []
     for arm in plan.arms:
-        planned = {
-            name: getattr(arm, name) for name in ArmPlan.model_fields
-        }  # ArmFacts adds to these
+        # The fields of a plan; ArmFacts has these and more.
+        planned = {name: getattr(arm, name) for name in ArmPlan.model_fields}
         planned["privacy"] = privacy_of(arm, plan, fitted=fitted, results=results)
         facts = ArmFacts(
             **planned,

@@ -90,6 +90,7 @@ def forecasts(
 
 def _is_foreseeable(rule: GateRule) -> bool:
     """Whether a rule limits a cost that is counted in answers, or its gap, from above."""
+    # A number of a guarantee (``arm``) is no entry of the registry, which is read below.
     if rule.metric.kind == "arm" or rule.metric.study or part_of(rule.metric.key):
         return False
     spec = METRICS[rule.metric.base]
@@ -116,7 +117,7 @@ def _hypothetical_comparison(
         grouping: By which it is cut.
         changed: The share.
     """
-    draw = numpy_stream(0, "probe", "forecast")
+    draw = numpy_stream(0, "probe", "forecast")  # one seed, so every forecast is the same again
     taken = np.arange(0, dataset.n_rows, _step(dataset))
     labels, n_classes = dataset.labels, len(dataset.classes)
     uniform = draw.random(dataset.n_rows)  # decides which of both models, if any, errs on a row
@@ -127,7 +128,7 @@ def _hypothetical_comparison(
     for seed in range(plan.config.seeds):
         is_test = draw.random(len(taken)) < plan.config.test_size
         if dataset.split is not None:
-            is_test = dataset.split[taken] == 1
+            is_test = dataset.split[taken] == 1  # 1 marks the given test rows
         rows = taken[is_test]
         for predictions, answers in zip(arms, (private, reference), strict=True):
             predictions.append(
@@ -136,6 +137,7 @@ def _hypothetical_comparison(
                     rows=rows,
                     # One run that is certain of its answer, [1, n, Y].
                     probabilities=np.eye(n_classes, dtype=np.float32)[answers[rows]][None],
+                    # No number of a forecast reads the training rows.
                     train_count=np.zeros(len(grouping.names), dtype=np.int64),
                 )
             )
@@ -150,8 +152,9 @@ def _numbers(rule: GateRule, comparison: Comparison) -> Iterator[Estimate]:
     if selector is not None and selector.grouping not in (ALL_ROWS, comparison.grouping):
         return
     if rule.metric.kind == "gap":
-        gap = main_gap(comparison, key)  # unless the rule names its groups
+        gap = main_gap(comparison, key)  # stays unless the rule names groups
         for one in comparison.gaps:
+            # A gap of one group against all rows has "" in the place of the second.
             is_named = one.kind != "max" and {one.a, one.b} - {""} == set(groups)
             if groups and one.metric == key and is_named:
                 gap = one

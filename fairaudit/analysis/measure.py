@@ -77,7 +77,8 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
             for reference in (arm.reference, *arm.other_references):
                 baseline = on_rows_of(private, of_arm[reference])
                 twins = _twins(plan, arm, baseline, number, results)
-                # Beside a further reference, the arm's own one is the arm without its noise.
+                # Against a further reference, the twin is the arm's own reference: what the arm
+                # would be without its noise.
                 if plan.config.twins != "off" and arm.reference != reference:
                     between = on_rows_of(private, of_arm[arm.reference])
                     twins = [Twin(find(arm.method).part, between)]
@@ -121,6 +122,7 @@ def _twins(
         results: Job id -> result.
     """
     arm_results = finished(plan, arm.key, results)
+    # Seed -> twins' result; without the arm's result there is nothing that a twin could split.
     trained: dict[int, JobResult] = {}
     for job in plan.twins:
         if job.arm == arm.key and job.id in results and job.seed in arm_results:
@@ -135,7 +137,8 @@ def _twins(
         spec = find(arm.method)
         return [Twin(STEP_AND_CLIPPING if spec.trains_by_steps else spec.part, without_noise)]
     steps_alone = _predictions(_with_twin_arrays(arm_results, trained, f"{STEP_FACT}."), grouping)
-    for p in baseline:  # where steps of the arm's length are the reference's, it is the twin
+    # Where the arm's steps are as long as the reference's, the reference itself is the twin.
+    for p in baseline:
         if p.seed in trained and trained[p.seed].facts[STEP_FACT] == StepTwin.REFERENCE:
             steps_alone.append(p)
     return [Twin(STEP, steps_alone), Twin(find(arm.method).part, without_noise)]
@@ -177,6 +180,7 @@ def on_rows_of(
         if rows is None:
             continue
         if not np.array_equal(p.rows, rows):
+            # In the baseline's order; `compare` asserts that it is the arm's, too.
             place = np.flatnonzero(np.isin(p.rows, rows))
             p = replace(p, rows=p.rows[place], probabilities=p.probabilities[:, place])
         aligned.append(p)

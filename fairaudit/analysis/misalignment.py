@@ -130,10 +130,10 @@ class ArmSteps:
     def table(self, name: str, unit: str, bounds: tuple[float, float]) -> MetricTable:
         """A reading's mean over checkpoints at every seed, with its variances over records.
 
-        A checkpoint at which it is undefined for a group is left out of the group's mean. The
-        variance over records is the jackknife's over B = 10 blocks of rows, (B - 1) / B times the
-        sum of squared deviations of the values with one block left out. A row lies in the same
-        block at every seed, so V_rec and V_shared follow as from influences of records
+        A checkpoint at which the reading is undefined for a group is left out of that group's
+        mean. The variance over records is the jackknife's over B = 10 blocks of rows, (B - 1) / B
+        times the sum of squared deviations of the values with one block left out. A row lies in
+        the same block at every seed, so V_rec and V_shared follow as from influences of records
         (``Influences.covariance``). Source: docs/methods.md 8.3, 6.3.
         """
         means = nan_mean(np.moveaxis(self.series(name), 1, 0))  # [S, K + 1, J]
@@ -146,6 +146,8 @@ class ArmSteps:
         between_seeds = all_pairs
         if seeds > 1:
             between_seeds = (all_pairs - same_seed) / (seeds * (seeds - 1))
+        # Groups (or all rows) whose value is undefined at some seed; where one has a value at every
+        # seed, the others get their reason by group, in `_estimate`.
         missing = np.isnan(whole).any(0)
         reason = TOO_FEW if missing.all() else ""
         return MetricTable(
@@ -269,10 +271,11 @@ def step_readings(
     read = []
     for arm in plan.arms:
         if arm.reference is None:
-            continue
+            continue  # the reference itself, which clips nothing
         why = why_unread(plan, arm, results)
         for number, grouping in enumerate(dataset.groupings):
             if why:
+                # Readings that say in place of the steps why this method's groups pay.
                 instead = tuple(find(arm.method).meanings) if why == NO_STEPS else ()
                 read.append(
                     StepReadings(
@@ -303,6 +306,8 @@ def _readings(
                 for reading, values in curves.items()
             }
             groups.append(
+                # ``undefined``: pairs of seed and checkpoint without an angle; a group without rows
+                # has none that could be there.
                 GroupSteps(
                     group=name,
                     rows=float(steps.rows[k]),

@@ -54,6 +54,7 @@ def readings(
                 columns = ("",) * width
             columns = spec.columns.get(name, columns)
             if columns == groups:
+                # In place: ``stacked`` is an array of its own.
                 stacked[:, [group in hidden for group in groups]] = np.nan
             reading = Reading(
                 name=name,

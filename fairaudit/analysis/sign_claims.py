@@ -199,7 +199,7 @@ def _scaling_claims(
     clipped = flat.averaged("clipped_share")  # [S, K]
     for name in pair:
         place = names.index(name)
-        if not np.nan_to_num(clipped[:, place]).any():
+        if not np.nan_to_num(clipped[:, place]).any():  # an unknown share counts as 0
             continue  # where nothing is clipped, neither turns a gradient
         yield OpenClaim(
             f"direction error of {name} is smaller under {arm.key} than under {plain.key}",

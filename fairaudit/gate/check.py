@@ -90,7 +90,7 @@ def check(
     for rule in rules:
         vocabulary.check(rule)
         targets = find_targets(rule, report, trust_claims=trust_claims, trust_module=trust_module)
-        if rule.is_change and baseline is not None:
+        if rule.is_change and baseline is not None:  # checked above; mypy cannot know
             earlier = find_targets(
                 rule, baseline, trust_claims=trust_claims, trust_module=trust_module
             )
@@ -178,6 +178,7 @@ def _record(rule: GateRule, report: Report, candidates: Targets) -> GateRecord:
     )
     targets = [judge(rule, target, n_joint=uncertain[target.arm]) for target in candidates.judged]
     outcome = worst(target.outcome for target in targets)
+    # Each reason once, in order; the record names three of them at most.
     reasons = dict.fromkeys(t.reason for t in targets if t.outcome == outcome and t.reason)
     # By metric and kind a page finds the numbers of this report that the rule judged. A rule about
     # a change judged none of them, so both are "" (``GateRecord``).
@@ -213,7 +214,7 @@ def _changes(
 ) -> Targets:
     """The targets of a report with each number replaced by its change since the baseline.
 
-    One that the baseline lacks gets a reason, which makes it inconclusive.
+    A number that the baseline lacks gets a reason, which makes its outcome inconclusive.
 
     Args:
         rule: The rule, about a change.

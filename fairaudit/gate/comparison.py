@@ -100,7 +100,8 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
         other_data: Whether the reports may be of different data.
 
     Raises:
-        ConfigError: They are of another label, of other data, or share no arm.
+        ConfigError: The reports are of different labels, share no arm, or are of different data
+            without ``other_data``.
     """
     refuse_other_label(before, after)
     if before.data.sha256 != after.data.sha256 and not other_data:
@@ -116,7 +117,7 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
         raise ConfigError(
             f"the reports share no method ({', '.join(keys_before)}; {', '.join(keys_after)})"
         )
-    options = []
+    options = []  # of the options that both reports have
     for name in sorted(set(before.config) & set(after.config) - _NOT_LISTED):
         was, now = before.config[name].value, after.config[name].value
         if was != now:

@@ -206,8 +206,8 @@ def parse_rule(text: str) -> GateRule:
     """Read one rule.
 
     Raises:
-        ConfigError: It does not follow the grammar, names an unknown metric or statistic, or has a
-            limit outside of what the metric can be.
+        ConfigError: It does not follow the grammar, names an unknown metric or statistic or groups
+            that the metric cannot be about, or has a limit outside of what the metric can be.
     """
     tokens = [t for t in _TOKEN.findall(text.strip()) if not t.isspace()]
     shown = " ".join(text.split())
@@ -221,7 +221,8 @@ def parse_rule(text: str) -> GateRule:
     place = places[0]
     name, group, arm = _subject(tokens[:place], rule)
     statistic: Statistic = "interval"
-    # Behind the metric stand ``.delta``, a statistic, or both: METRIC.delta.mean.
+    # Behind the metric stand ``.delta``, a statistic, or both: METRIC.delta.mean. Where ``head`` is
+    # "" nothing stands before ``last``, so that is the metric itself.
     head, _, last = name.rpartition(".")
     if last in _STATISTICS and head:
         name, statistic = head, cast(Statistic, last)
@@ -307,6 +308,7 @@ def _number(text: str, metric: Metric, rule: str) -> float:
         )
     if unit is None or metric.unit not in _IN_HUNDREDTHS:
         return float(match[1])
+    # In decimals, so that 0.7 points are the very number that 0.007 is.
     return float(Decimal(match[1]) / 100)
 
 

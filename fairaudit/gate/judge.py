@@ -102,9 +102,10 @@ def change(
     )
     return TargetReading(
         number=moved,
+        # Fewer seeds have the larger t, by which an interval grows that numbers share (`growth`).
         n_seeds=min(now.n_seeds, before.n_seeds),
         variances=None,
-        is_size=False,
+        is_size=False,  # a change has a sign; of a gap it is the change of the size already
         reason=reason,
         unjudged=now.unjudged or before.unjudged,
     )
@@ -114,7 +115,8 @@ def refuse_other_label(before: Report, after: Report) -> None:
     """Refuse to compare reports that are about different labels.
 
     Raises:
-        ConfigError: The column, the positive or the favourable value is another one.
+        ConfigError: The column, the positive or the favourable value is another one, or with more
+            than two classes the classes or their order are.
     """
     earlier, later = before.data.label, after.data.label
     for name in ("column", "positive", "favourable"):

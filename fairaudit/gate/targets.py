@@ -127,7 +127,8 @@ class Vocabulary:
 
         Raises:
             ConfigError: An arm, a grouping or a group is unknown; the hint names the nearest. Or
-                the rule is about what a capability measures, and that was not measured.
+                the rule is about what a capability measures, and that was not measured, or about a
+                metric that the planned audit will not measure (``lacking``).
         """
         study = rule.metric.study
         if study and study not in self.studies:
@@ -415,6 +416,7 @@ def _comparison_targets(
         if not rule.groups:
             for group in comparison.by_group:
                 note = comparison.note_on(group)
+                # One that lacks predictions is not left out: it keeps the rule from passing.
                 if note and group.unpredicted == 0:
                     left_out[f"{comparison.grouping} = {group.group}: {note}"] = None
         yield _gap_target(rule, comparison)
@@ -510,5 +512,5 @@ def read_estimate(
     training, records = estimate.training_sd, estimate.records_sd
     if own_variances and estimate.ends is not None and training is not None and records is not None:
         variances = Variances(training**2, records**2)
-    n_seeds = max(1, estimate.n_seeds)
+    n_seeds = max(1, estimate.n_seeds)  # an undefined estimate has 0 seeds
     return TargetReading(estimate, n_seeds, variances, is_size=is_size, reason=why)

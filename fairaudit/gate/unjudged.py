@@ -16,7 +16,7 @@ def unjudged(rule: GateRule, report: Report, comparison: Comparison) -> str:
     The model may be wrong on just these rows. Rows without a group always count, unless the rule is
     about all rows. Where predictions were given, whoever gave them also chose the table: so rows
     without the true label count, and rows in groups that are too small to be judged. An audit that
-    trains drops the former before it splits, and names the latter in its report.
+    trains drops rows without the label before it splits, and names small groups in its report.
     """
     is_given = report.training is None
     counts: dict[str, Iterable[int | None]] = {}  # kind of rows -> counts; None is suppressed

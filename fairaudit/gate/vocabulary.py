@@ -149,6 +149,7 @@ def _offered() -> dict[str, Metric]:
         if spec.study:  # a study's report holds a change for each group; an audit's only gaps of it
             key = f"change.{name}"
             metrics.append(Metric(key, key, "group", f"what privacy changes in {spec.words}"))
+    # A list of the costs first, because ``metrics`` grows in the loop.
     for cost in [metric for metric in metrics if metric.key in costs()]:
         for part, words in PARTS.items():
             part_words = f"{cost.words}, the part {words}"

@@ -75,8 +75,8 @@ class MetricSpec:
             is asked of every metric.
         least_gated: Such records below which gates do not read it.
         no_interval: Why it has no interval, or "".
-        rests_on: Metrics before it in the list. It then counts as many records as the one of them
-            that rests on the fewest, in place of its own.
+        rests_on: Metrics before this one in the list. A value then counts the records of that one
+            of them which rests on the fewest, in place of its own.
         header: The head of a table's column; "" for the name with blanks.
         is_in_summary: Whether the console shows it where predictions are scored.
         cost_of: For a cost, the metric that it is the worsening of, against the reference; else "".
@@ -161,7 +161,7 @@ def cost_of(metric: MetricSpec, name: str, words: str, header: str = "") -> Metr
         compute=None,
         bounds=(-metric.width, metric.width),
         needs=metric.needs | {"reference"},
-        rests_on=(),
+        rests_on=(),  # `costs_between` reads what the metric itself rests on
         header=header,
         is_in_summary=False,
         cost_of=metric.name,
@@ -216,7 +216,10 @@ def _of_steps(
     has_gap: bool = True,
     is_judged: bool = True,
 ) -> MetricSpec:
-    """The entry of a number that is read of a private training's steps, at its checkpoints."""
+    """The entry of a number that is read of a private training's steps, at its checkpoints.
+
+    ``has_gap``: whether a difference between groups says anything; the rest as of ``MetricSpec``.
+    """
     needs = {"steps"} if has_gap else {"steps", "no gap"}
     return MetricSpec(
         name=name,
@@ -485,7 +488,7 @@ def spec_of(name: str) -> MetricSpec:
 
 
 def costs() -> tuple[str, ...]:
-    """Names of the metrics that say what a private model costs beside its reference.
+    """Names of the metrics that say how much worse a private model is than its reference.
 
     Example:
         >>> "privacy_cost" in costs(), "accuracy" in costs()
@@ -497,7 +500,7 @@ def costs() -> tuple[str, ...]:
 def costs_of_constant() -> tuple[str, ...]:
     """Names of the costs that are also measured against a constant model.
 
-    Not those about one class, for which it selects everybody or nobody.
+    Not those about one class: a constant model predicts that class of everybody or of nobody.
 
     Example:
         >>> costs_of_constant()

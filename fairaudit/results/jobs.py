@@ -141,6 +141,7 @@ def write_result(directory: Path, result: JobResult) -> None:
         "facts": facts,
         "sha256": _digest(result.job_id, facts, arrays),
     }
+    # For the owner alone to read: the arrays hold predictions of single records.
     write_atomically(
         job_path(directory, result.job_id), save(arrays, metadata=metadata), mode=0o600
     )
