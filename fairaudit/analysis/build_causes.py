@@ -144,7 +144,7 @@ def decomposition(
 
 
 def _worst_off(compared: Sequence[Comparison]) -> dict[str, tuple[str, str]]:
-    """Arm -> two groups whose costs against `sgd` are detected to differ, who pays more first."""
+    """Arm -> two groups whose excess risks over `sgd` are detected to differ, the larger first."""
     pairs = {}
     for comparison in compared:
         if comparison.reference == REFERENCE:
@@ -166,8 +166,9 @@ def arm_causes(
         readings: Those of its checkpoints.
         names: Groups.
         hidden: Suppressed groups, which are left out.
-        pair: Two groups that bounds are about, by a publication or because their costs are detected
-            to differ, the one that pays more first; None: those whose directions differ most.
+        pair: Two groups that bounds are about, by a publication or because their excess risks are
+            detected to differ, the one that pays more first; None: those whose directions differ
+            most.
     """
     if not readings.has_terms:
         return ArmCauses(reason="no record is clipped and no noise is added: every part is zero")

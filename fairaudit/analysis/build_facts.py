@@ -75,6 +75,7 @@ def data_facts(
         split: How the rows were split; None: as the job ``first`` split them.
     """
     least = config.suppress_below
+    # Facts of the job; without one each fact is at its default below, or None.
     of_job: Mapping[str, Any] = first.facts if first else {}
     inputs, images = None, None  # how many inputs the model has; facts of images
     if first is not None:

@@ -94,6 +94,7 @@ def _test_accuracy(result: JobResult, dataset: Dataset) -> float:
     predicted = np.asarray(result.arrays["probabilities"]).argmax(-1)  # [R, n]
     weights = result.arrays.get("weights")  # of a search's candidates
     shares = None if weights is None else weights.astype(np.float64)
+    # The mean of each model's accuracy, [R], by these shares; None: all alike.
     return float(np.average((predicted == labels).mean(-1), weights=shares))
 
 

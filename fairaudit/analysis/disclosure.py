@@ -37,7 +37,10 @@ class Disclosure:
         groupings: Sequence[Grouping],
         unpredicted: Mapping[str, Mapping[str, int]] | None = None,
     ) -> "Disclosure":
-        """What the options of an audit by these groupings let its report tell."""
+        """What the options of an audit by these groupings let its report tell.
+
+        ``unpredicted``: as of the class; None where no predictions were given.
+        """
         named = named_pairs(config.compare, groupings)
         return cls(config.suppress_below, named, unpredicted or {})
 

@@ -200,6 +200,8 @@ def _arm_test(compared: Sequence[Comparison], metrics: Sequence[str]) -> _ArmTes
     with_gap_claims = (*costs(), MISALIGNMENT)  # metrics whose gaps are claims
     if metrics:
         with_gap_claims = tuple(metrics)
+    # No claim replaces another below: its place holds the comparison, the metric and the groups,
+    # and each of these functions has metrics of its own, or all rows in the place of groups.
     for number, comparison in enumerate(compared):
         for metric in with_gap_claims:
             claims |= _gap_claims(number, comparison, metric)
@@ -235,6 +237,7 @@ def _judged_gap(number: int, gap: Gap, test: _ArmTest) -> Gap:
         least = _least_detected(gap, rivals, test.measures)
         gap = judged(gap, is_detected=place in test.detected)
         return gap.model_copy(update={"minimum_detectable": least})
+    # A named pair was chosen from nothing: its own interval, which `judged` reads, decides alone.
     return judged(gap, is_detected=True) if gap.named else gap
 
 
@@ -362,6 +365,7 @@ def _change_claims(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
     pairs = []
     for gap in comparison.gaps:
         is_change = gap.metric.startswith(_CHANGE) and base_metric(gap.metric) not in of_costs
+        # A pair without an interval could not be detected, so it is no rival either.
         if is_change and gap.kind == "pair" and gap.signed.ends:
             pairs.append(gap)
     claims = {}
@@ -398,6 +402,7 @@ def _class_claims(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
     claims = {}
     for share in comparison.doubtful:
         if share.kept.ends and share.reference.ends:
+            # Rivals are all pairs of group and class that were looked at, doubtful or not.
             claim = _Claim((share.kept, share.reference), share.looked_at)
             claims[_place_of_class(number, share)] = claim
     return claims

@@ -150,7 +150,7 @@ def _numbers(rule: GateRule, comparison: Comparison) -> Iterator[Estimate]:
     key, groups = rule.metric.key, rule.groups
     selector = rule.group
     if selector is not None and selector.grouping not in (ALL_ROWS, comparison.grouping):
-        return
+        return  # the rule is about another grouping
     if rule.metric.kind == "gap":
         gap = main_gap(comparison, key)  # stays unless the rule names groups
         for one in comparison.gaps:

@@ -39,7 +39,10 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 def measured(audit: Audit) -> Audit:
-    """A copy of the audit with its comparisons and with what capabilities (as leakage) measured."""
+    """A copy of the audit with its comparisons and with what capabilities (as leakage) measured.
+
+    A capability may add numbers to the comparisons (``compared``), and have a study of its own.
+    """
     audit = replace(audit, comparisons=measure(audit.plan, audit.dataset, audit.results))
     for capability in CAPABILITIES:
         audit = replace(audit, comparisons=capability.compared(audit))

@@ -174,7 +174,7 @@ def is_plain_dpsgd(arm: Arm) -> bool:
     spec = find(arm.method)
     is_dpsgd = spec.is_private and spec.trains_by_steps
     releases_more = bool(spec.side_queries or spec.relative_queries)  # beside the gradient
-    # It takes a number from another method's run, or scales all gradients by a threshold.
+    # The method takes a number from another method's run, or scales all gradients by a threshold.
     is_another = bool(spec.control_of or spec.scales_by_threshold)
     is_own_form = not arm.variant and "#" not in arm.key
     return is_dpsgd and is_own_form and not releases_more and not is_another

@@ -42,7 +42,7 @@ class Verdict:
         lines = [f"Verdict {self.outcome}"]
         for gate in self.gates:
             line = f" {gate.outcome:<12} {plain(gate.rule, 200)}"
-            if gate.targets:
+            if gate.targets:  # the first is the worst: `_record` has sorted them
                 line += f" ({described(gate.targets[0], gate.unit)})"
             lines.append(line)
         return "\n".join(lines)

@@ -214,7 +214,7 @@ def _changes(
 
 
 def _differences(before: Gap, after: Gap) -> tuple[Estimate, Estimate]:
-    """A gap's number before and after, with the same pair of groups in the later one's order.
+    """A gap's number before and after, with the same pair of groups in the order of ``after``.
 
     Largest gaps stay as they are: they are nowhere below 0, and may lie between other groups than
     before.

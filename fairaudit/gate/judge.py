@@ -78,9 +78,9 @@ def change(
 
     Of a gap that is the change of its size. Its interval runs from the least to the largest
     difference between points of the two intervals. That holds whatever the reports share (rows,
-    seeds, or nothing), since the standard deviation of a difference is at most the sum of both. It
-    is exactly 0 only where equal numbers are of the same trainings: those of others may be equal by
-    chance.
+    seeds, or nothing), since the standard deviation of a difference is at most the sum of both. The
+    interval is exactly 0 only where equal numbers are of the same trainings: numbers of other
+    trainings may be equal by chance.
 
     Returns:
         Without a value, and with the reason, where one of both numbers has none.

@@ -237,7 +237,7 @@ def _why_assumed(metric: Metric, label: LabelFacts) -> str:
     # A rate of one numbered class (``tpr[2]``) turns on no outcome.
     if not label.is_assumed or "[" in metric.key or "favourable" not in METRICS[metric.base].needs:
         return ""
-    # Of two classes, a difference of rates is the same for either outcome; a ratio is not.
+    # Of two classes, a difference of rates has the same size for either outcome; a ratio has not.
     is_difference = metric.unit != "ratio" and metric.kind != "group"
     return "" if is_difference and len(label.classes) <= 2 else NOT_SAID
 
@@ -370,6 +370,7 @@ def _guaranteed(rule: GateRule, report: Report, arm: str) -> float | None:
         return privacy.epsilon.rdp
     if rule.metric.key == "epsilon_if_all_released":
         # This epsilon is of all models of the audit together. A way's models are not among them.
+        # Without a training (predictions were given) there is none.
         is_way = arm not in report.privacy
         if is_way or report.training is None:
             return None
@@ -394,7 +395,8 @@ def _claimed(
         return None, "the trainer claims none"
     if not trust_claims:
         return None, f"{unproved}; --trust-claimed-epsilon judges what the trainer claims"
-    # At a larger delta an epsilon is smaller, so it says nothing of the one asked for.
+    # At a larger delta an epsilon is smaller, so the claimed one says nothing of epsilon at the
+    # delta that was asked for. A claim without a delta is taken for one at 0.
     if is_about_epsilon and (claim.delta or 0) > claim.asked_delta:
         reason = (
             f"claimed at delta {claim.delta:g}, which is more than the {claim.asked_delta:g} "

@@ -339,7 +339,7 @@ def _largest(table: MetricTable, selection: GroupSelection) -> Gap:
 def too_few_for_gates(table: MetricTable, selection: GroupSelection, groups: Sequence[int]) -> str:
     """Why gates do not read this metric for these groups, or ""; index K stands for all rows.
 
-    It names the first group with fewer records than the metric's ``least_gated``.
+    The reason names the first group with fewer records than the metric's ``least_gated``.
 
     Example:
         >>> import numpy as np

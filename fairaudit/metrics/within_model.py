@@ -429,12 +429,13 @@ class EvaluatedRows:
         """Expected calibration error over 10 bins of equal width, weighted by rows.
 
         Of n rows: sum over bins of |sum over the bin's rows of (forecast - event)| / n.
-        With two classes the forecast is the scored class's probability, and the event that this is
-        the true class. With more the forecast is the probability of the predicted class, and the
-        event that the prediction is correct (Guo et al. 2017). The error is biased upward, more in
-        small groups: noise in a bin counts as miscalibration. So it has no interval, and its
-        influences are 0. Source: docs/methods.md 6.5.
+        With two classes the forecast is the scored class's probability, and the event that the
+        scored class is the true one. With more the forecast is the probability of the predicted
+        class, and the event that the prediction is correct (Guo et al. 2017). The error is biased
+        upward, more in small groups: noise in a bin counts as miscalibration. So it has no
+        interval, and its influences are 0. Source: docs/methods.md 6.5.
         """
+        # Of two classes one is always scored; the second condition is for mypy.
         if self.outcome.n_classes == 2 and self.outcome.scored is not None:
             forecast = self.probabilities[:, self.outcome.scored].astype(np.float64)
             event = (self.labels == self.outcome.scored).astype(np.float64)
