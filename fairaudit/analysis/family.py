@@ -64,7 +64,7 @@ class _Claim:
     """One difference that a sentence could assert.
 
     Args:
-        numbers: The intervals of all of them must exclude zero.
+        numbers: The intervals of all of them must exclude zero; empty: nothing may be said.
         rivals: How many claims divide the share of its measure, this one included.
         after: The claim that must be detected before this one is tried, by the share which that
             claim then leaves; None: this one has a share of its own.

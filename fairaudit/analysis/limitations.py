@@ -54,6 +54,7 @@ def _privacy_limits(plan: Plan) -> Iterator[Message]:
         arm = next(arm for arm in own if arm.method == name)
         if find(name).remark_at(arm.settings):
             yield limits.MethodRemark(name, find(name).remark_at(arm.settings))
+    # Private arms that take a number from another arm's run.
     copies = [arm.key for arm in plan.arms if arm.source is not None and arm.key in private]
     if copies:
         yield limits.ReadsOtherArm(tuple(copies))

@@ -340,6 +340,9 @@ def _selector(tokens: list[str], rule: str) -> GroupSelector:
 
     The tokens are the column, ``=``, then names with commas between them; names with signs or
     blanks are quoted, and still so here. ``rule`` is how an error message names the rule.
+
+    Raises:
+        ConfigError: They are not of that form.
     """
     grouping, equals = tokens[:1], tokens[1:2]
     names, commas = tokens[2::2], tokens[3::2]  # by turns: name, comma, name
