@@ -80,7 +80,7 @@ def compare_methods(report: Report, folder: Path, against: str, *, data: Path | 
         raise DataError(
             f"{config.data.name} is not what was audited", hint="--data names where that lies now"
         )
-    plan = make_plan(config, dataset, None)
+    plan = make_plan(config, dataset, None)  # None: `_config` refuses a model of the user's own
     results = _results(report, plan, folder, [against, *others])
     pairs = []
     for arm in others:

@@ -170,7 +170,7 @@ def score_predictions(
     models = {
         "predictions": predictions,
         "baseline": baseline,
-    }  # values are replaced by names below
+    }  # given values are replaced below by the names of the columns that hold them
     index = data.index if isinstance(data, pd.DataFrame) else None
     table_or_path, group, label_column = _by_columns(data, group, label)
     assert not isinstance(table_or_path, AuditConfig)  # refused above
@@ -195,7 +195,7 @@ def score_predictions(
     with settled_options(data, "auto", {**options, **named}) as resolved:
         config = ScoreConfig(
             resolved.config,
-            str(models["predictions"] or ""),
+            str(models["predictions"] or ""),  # "": none given, which `score` refuses
             None if models["baseline"] is None else str(models["baseline"]),
             seed_column,
             row_column,
@@ -258,6 +258,7 @@ def check_gates(
     parsed = parse_rules((rules,) if isinstance(rules, str) else rules)
     if not parsed:
         raise ConfigError("no rule is given", hint="for example 'privacy_cost_gap > 2pt'")
+    # As their files hold them, so that this verdict is that of `fairaudit gate`.
     earlier = None if baseline is None else as_stored(baseline)
     return check(
         as_stored(report),
@@ -279,7 +280,7 @@ def settled_options(
     Args:
         data: What to audit, or all options as one config, beside which no other may be given.
         model: A name or a factory; "auto" leaves the option unset.
-        options: The other options by name.
+        options: The other options by name; changed in place.
 
     Raises:
         ConfigError: An option is unknown, wrong, or given beside a config.
@@ -380,6 +381,7 @@ def _import_name(value: object, option: str) -> object:
         return value
     modules = {home: sys.modules.get(home), **sys.modules}  # `home` comes first
     for path, module in modules.items():
+        # Workers do not run the user's script, so they have no such `__main__`.
         if path not in ("__main__", "__mp_main__") and module is not None:
             for attribute, held in vars(module).items():
                 if held is value:

@@ -181,6 +181,7 @@ def examined(
             audit = trained(audit, rundir, listener)
         with _stage("measuring", seconds, listener):
             audit = measured(audit)
+        # None: as many as a Ray cluster had room for, which is not known here.
         workers = config.workers or (available_cores() if config.executor == "local" else None)
         report = judged(
             build_report(

@@ -122,7 +122,8 @@ def said(error: BaseException) -> str:
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """The hint for a mistyped name: the nearest known one, else the first twelve; "" without any.
 
-    Of several names joined by commas, where one is known, it says to give each by itself.
+    A name that differs in upper and lower case alone counts as near. Of several names joined by
+    commas, where one is known, the hint says to give each by itself.
     """
     names = list(names)
     parts = [part.strip() for part in name.split(",")]

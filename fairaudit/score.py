@@ -117,7 +117,7 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
         config=shared,
         settings=_settings(config),
         dataset=replace(scored.dataset, notices=tuple(notices)),
-        arms={name: len(models) for name, models in arms.items() if models},
+        arms={name: len(models) for name, models in arms.items() if models},  # -> seeds
         comparisons=comparisons,
         studies=studies,
     )
@@ -191,7 +191,7 @@ def turned_notice(
     if len(dataset.classes) != 2 or dataset.positive is None:
         return None
     measured = [comparison for comparison in comparisons if comparison.arm == arm]
-    overall = measured[0].overall.estimates.get("auc")
+    overall = measured[0].overall.estimates.get("auc")  # all rows are the same in each grouping
     of_groups = [group.value("auc") for comparison in measured for group in comparison.by_group]
     known = [value for value in of_groups if value is not None]
     if overall is None or overall.high is None or overall.high >= 0.5:

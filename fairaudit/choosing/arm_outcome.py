@@ -69,6 +69,7 @@ def numbers_of(
             targets += find_targets(part, report).judged
         if not targets:
             why = "no group, or no two groups, with enough test rows"
+            # Of no reference, no grouping and no group.
             targets = [Target(arm, "", "", (), TargetReading.unknown(why))]
         for target in targets:
             numbers.append(_judged(rule, target, level))
@@ -162,7 +163,8 @@ def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
             else:
                 bound, other_bound = limits.low, other_limits.high
     groups = target.groups
-    if reading.is_size and not rule.groups and (value or 0.0) < 0:  # who pays more comes first
+    # Of a gap whose order the rule does not give, the group of the larger value comes first.
+    if reading.is_size and not rule.groups and (value or 0.0) < 0:
         value, groups = estimate.scaled(-1).value, groups[::-1]
     return TestedNumber(
         rule=rule.text,

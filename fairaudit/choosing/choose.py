@@ -83,6 +83,7 @@ class Candidates:
         most, cost, cost_group = -math.inf, None, ""
         for group in first.by_group:
             estimate = group.estimates.get(COST)
+            # A group with a note is too small to be judged.
             if first.note_on(group) or estimate is None or estimate.value is None:
                 continue
             if estimate.value > most:
@@ -123,7 +124,7 @@ class Candidates:
         last = {test.arm: test for test in tests}  # arm -> its last look, as later ones replace
         # Of each method that passed somewhere, the smallest epsilon: the last that passed.
         passing = [last[arms[-1]] for arms in course.passed.values() if arms]
-        # Of methods at one epsilon the most accurate.
+        # Of these the smallest epsilon; where several methods have it, the most accurate of them.
         best = min(
             passing, key=lambda t: (t.target_epsilon, -(t.accuracy.value or 0.0)), default=None
         )
@@ -174,7 +175,8 @@ def candidates(
         listener: Who watches.
 
     Raises:
-        FairauditError: As of an audit; or a rule or method that nothing can be chosen by.
+        FairauditError: As of an audit; or a rule or method that nothing can be chosen by, or
+            numbers of seeds that make no looks.
     """
     refuse_unfit(parse_rules(resolved.config.fail_on))
     first = resolved.config.seeds
@@ -236,6 +238,7 @@ def choose(
         choice = pool.choice(course, tests, tuple(failed))
         # Once more, over every arm that was tested: the report of all that was trained.
         trained = {test.arm: test.seeds for test in tests}  # of several looks the last
+        # The costs of the arm that the answer is about are split into parts.
         shown = [choice.arm or choice.nearest or ""]
         report = _look(prepared, rundir, trained, listener, command, split=shown)
         update = {

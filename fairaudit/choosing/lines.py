@@ -45,7 +45,7 @@ def course_lines(pool: Candidates, cores: int) -> Iterator[str]:
 
 def look_line(test: Tested) -> str:
     """One line for the terminal: the outcome of one look at one arm, with a number that decided."""
-    # A number that made the outcome: the worst of all numbers is the test's.
+    # There is such a number: the outcome of a test is that of its worst number.
     first = next(number for number in test.numbers if number.outcome == test.outcome)
     outcome = OUTCOMES[test.outcome]
     return plain(

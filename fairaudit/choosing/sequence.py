@@ -202,6 +202,7 @@ def skewed_quantile(level: float, seeds: int) -> float:
     high = _LARGEST
     while high - low > 1e-9 * high:
         middle = math.sqrt(low * high)
+        # n m follows Gamma(n), so P(m < x) is gammainc(n, n x).
         if gammainc(seeds, seeds / (1.0 + middle * ratio)).mean() > level:
             low = middle
         else:

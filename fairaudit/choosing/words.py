@@ -26,6 +26,7 @@ def answer(status: Status, test: Tested) -> str:
     none = "No method passes"
     if status == "undecided":
         none = "Undecided: no method is shown to pass"
+    # Never empty: the arm does not pass, so some number of it does not.
     open_ones = [number for number in test.numbers if number.outcome != "passes"]
     return f"{none}; nearest: {arm}: {number_text(open_ones[0])}"
 
@@ -37,6 +38,7 @@ def ended(stopped: Tested | None) -> str:
     """
     if stopped is None:
         return "passes at every epsilon that was asked for"
+    # Never empty: the outcome of a test is that of its worst number.
     open_ones = [number for number in stopped.numbers if number.outcome == stopped.outcome]
     reason = f"cannot be told with {stopped.seeds} seeds"
     if stopped.outcome == "breaks":

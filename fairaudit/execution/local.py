@@ -77,7 +77,7 @@ def warm_up(preload: Sequence[str] = PRELOAD) -> None:
     """
     forkserver.set_forkserver_preload([*preload, "fairaudit.execution.parent_watch"])
     with _STARTING, environment(_AT_START):
-        # first: starting it unblocks SIGINT, which the next line blocks
+        # The tracker first: its start unblocks SIGINT, which the next statement blocks.
         resource_tracker.ensure_running()
         # The server inherits the mask: it ignores Ctrl-C itself only after its preloads are
         # imported.
@@ -100,6 +100,7 @@ def available_cores() -> int:
         quota, period = map(int, _CPU_QUOTA.read_text(encoding="ascii").split())
     except (OSError, ValueError):  # no cgroup, or no limit (the quota is then "max")
         return cores
+    # Both in µs: so much time of processors in each period.
     return max(1, min(cores, quota // period))
 
 
@@ -138,7 +139,7 @@ class Pool(Generic[Task, Answer]):
         self._busy.clear()
         self._idle.clear()
         for worker in workers:
-            worker.process.kill()  # finished files are whole, half-written ones have another name
+            worker.process.kill()  # no result is lost: the parent alone writes them
         for worker in workers:
             _close_worker(worker)
 
@@ -167,7 +168,7 @@ class Pool(Generic[Task, Answer]):
             worker.tasks.send(task)
 
     def wait(self) -> list[tuple[int, Answer | Raised | Died]]:
-        """Block until at least one busy worker answers or dies; those are idle again.
+        """Block until at least one busy worker answers or dies; whichever did is idle again.
 
         Returns:
             (number of the worker, its answer) of each.
@@ -196,8 +197,8 @@ class Pool(Generic[Task, Answer]):
 def _fork(serve: Callable[[Task], Answer]) -> _Worker:
     """Start a worker process, in which ``serve`` computes the answer to every task.
 
-    Tasks go to it and answers come back through one pipe. The worker reads from a second one, which
-    closes with this process.
+    Tasks go to it and answers come back through one pipe. A second pipe carries nothing: the worker
+    reads from it, and it closes when this process ends.
     """
     context = multiprocessing.get_context("forkserver")
     near, far = context.Pipe()
@@ -217,7 +218,7 @@ def _fork(serve: Callable[[Task], Answer]) -> _Worker:
         raise
     finally:
         far.close()  # or the worker's death would not close the pipe
-        watched.close()
+        watched.close()  # the worker alone reads from it
     return _Worker(process, near, parent_pipe)
 
 
@@ -268,7 +269,8 @@ def _work(
     except RuntimeError:  # no room for a thread
         os._exit(EXIT_TRAINING)
     try:
-        os.dup2(2, 1)  # standard output belongs to the report, not to what a library prints
+        # What a library prints goes to stderr: standard output belongs to the report.
+        os.dup2(2, 1)
         configure_worker()
         while True:
             task = tasks.recv()

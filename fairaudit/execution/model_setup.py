@@ -44,6 +44,7 @@ def start_model(
     ``columns``: as of :func:`fresh_model`.
     """
     shape = pool.shape
+    # Three sizes are an image's; None: a row of numbers.
     name = resolve_model(config.model, shape if len(shape) == 3 else None)
     return fresh_model(
         name,
@@ -93,7 +94,8 @@ def fresh_model(
 def examine_model(config: AuditConfig, inputs: Shared[Inputs]) -> ModelFacts:
     """Make a user's own model for the first seed's records, check it and say what it is.
 
-    Nothing is trained. It is run on ``CHECKED_RECORDS`` records and compared with autograd.
+    Nothing is trained. The model is run on ``CHECKED_RECORDS`` records, and its gradients are
+    compared with autograd's.
 
     Raises:
         ConfigError: The factory or its model cannot be used.

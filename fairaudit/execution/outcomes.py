@@ -41,6 +41,7 @@ def outcome(task: Task, trained: Predicts, prepared: SeedData) -> dict[str, Arra
     """
     test = on_test(trained, prepared, task.repeats)
     if not np.isfinite(test).all():
+        # 1.0: of a method without a learning rate; the error's hint alone reads it.
         raise diverged(task.arm, task.seed, task.settings.get("learning_rate", 1.0), "predictions")
     return {"probabilities": test, **training_counts(prepared)}
 
@@ -87,7 +88,7 @@ def predictions(
         out before the next: a piece that is kept stops its memory from being used again.
     """
     size = max(1, len(rows)) if isinstance(features, np.ndarray) else ROWS_AT_ONCE
-    groups = prepared.dataset.groupings[0].groups
+    groups = prepared.dataset.groupings[0].groups  # the grouping that methods may read
     for start in range(0, len(rows), size):
         piece = slice(start, start + size)
         inputs = torch.from_numpy(features[piece])

@@ -89,7 +89,7 @@ def require_ray() -> None:
 class Cluster(Generic[Shared, Task, Answer]):
     """Numbered workers on a Ray cluster, each with one task at a time (an ``Executor``).
 
-    After the ``with`` block its workers are gone, and Ray too where this started it.
+    After the ``with`` block its workers are gone, and Ray too where this object started it.
 
     Args:
         serve: ``(shared, task) -> answer``, runs in the workers; its module is installed on every
@@ -132,7 +132,7 @@ class Cluster(Generic[Shared, Task, Answer]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Kill every worker at once, and leave Ray, or stop it where this started it."""
+        """Kill every worker at once, and leave Ray, or stop it where this object started it."""
         called = [actor for _, actor in (*self._busy.values(), *self._starting.values())]
         for actor in (*called, *self._idle.values()):
             self._ray.kill(actor)
@@ -188,10 +188,10 @@ class Cluster(Generic[Shared, Task, Answer]):
         """Make a started worker idle; one that failed to start is asked for again.
 
         Args:
-            call: Handle of its greeting, which holds its node's versions.
+            call: Handle of the worker's greeting, which holds the versions on the worker's node.
 
         Raises:
-            ConfigError: Its node has other versions than this machine, so that numbers could
+            ConfigError: The node has other versions than this machine, so that numbers could
                 differ, or ``_ATTEMPTS`` starts in a row failed.
         """
         number, actor = self._starting.pop(call)
@@ -232,14 +232,14 @@ class Cluster(Generic[Shared, Task, Answer]):
         alone = _ALONE if address is None else {}
         self._closing.enter_context(environment({**_QUIET, **alone}))
         self._ray = importlib.import_module("ray")
-        if not self._ray.is_initialized():
+        if not self._ray.is_initialized():  # else the user's script connected, and stays so
             self._connect()
         size = min(self._request.workers or self._room(), self._tasks)
         self._stored = self._ray.put(self._shared)
         options = {
             "num_cpus": self._request.cpus,
             "num_gpus": self._request.gpus,
-            "max_restarts": 0,
+            "max_restarts": 0,  # `_receive` starts another one
             "runtime_env": {"env_vars": ONE_THREAD},
         }
         self._actors = self._ray.remote(_RayWorker).options(**options)
@@ -247,13 +247,15 @@ class Cluster(Generic[Shared, Task, Answer]):
             self._start(number)
 
     def _connect(self) -> None:
-        """Join the cluster at the address, or start Ray on this machine where there is none."""
+        """Join the cluster at the request's address, or without one start Ray on this machine."""
         address = self._request.address
         settings: dict[str, object] = {"address": address}
         if address is None:
             # For Ray's own files, as its default folder is readable by everybody.
             private = scratch() / "ray"
             self._closing.callback(shutil.rmtree, private, ignore_errors=True)
+            # Ray starts no more workers than its cores hold, and --workers may ask for more than
+            # this machine has.
             needed = math.ceil((self._request.workers or 0) * self._request.cpus)
             cores = max(available_cores(), needed)
             settings = {"address": "local", "num_cpus": cores, "include_dashboard": False}
@@ -275,10 +277,11 @@ class Cluster(Generic[Shared, Task, Answer]):
         """How many workers fit into the cluster as it is now, at least 1.
 
         Raises:
-            ConfigError: Not one does.
+            ConfigError: Not one fits.
         """
         offered = self._ray.cluster_resources()
         needed = {"CPU": self._request.cpus, "GPU": self._request.gpus}
+        # An amount of 0 (no GPU) sets no limit.
         room = min(int(offered.get(name, 0) / amount) for name, amount in needed.items() if amount)
         if room < 1:
             offer = ", ".join(f"{offered.get(name, 0):g} {name}" for name in needed)
@@ -320,7 +323,7 @@ class _RayWorker(Generic[Shared, Task, Answer]):
         self._serve = partial(serve, shared)
 
     def greeting(self) -> dict[str, str]:
-        """The versions on its node; the answer also says that the worker has started."""
+        """The versions on the worker's node; that it answers says that the worker has started."""
         return _versions()
 
     def answer(self, task: Task) -> Answer | Raised:
@@ -332,7 +335,7 @@ def _refuse_unreachable(address: str) -> None:
     """Refuse an address HOST:PORT where nobody listens; Ray would wait for minutes and log.
 
     Raises:
-        ConfigError: Nobody does, or it is no such address.
+        ConfigError: Nobody listens, or the address has another form.
     """
     host, _, port = address.rpartition(":")
     try:
@@ -369,7 +372,7 @@ def _last_line(error: BaseException) -> str:
 def _signal_handlers_kept() -> Iterator[None]:
     """Put this process's signal handlers back after the ``with`` block: Ray replaces SIGTERM's.
 
-    Only the main thread can set handlers, so in another one Ray replaces none either.
+    Only the main thread can set handlers: in another one Ray replaces none, and nothing is done.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

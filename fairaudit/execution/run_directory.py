@@ -124,14 +124,16 @@ def open_rundir(plan: Plan) -> Iterator[RunDir]:
 
 
 def share_trainings(source: Path, target: Path) -> None:
-    """Let a run find the finished trainings of another run on the same data; others it ignores.
+    """Let a run find the finished trainings of another run on the same data.
+
+    Trainings that do not fit the run's plan are shared too, and the run ignores them.
 
     Args:
         source: The other run's output folder.
         target: The run's own; the files are links where the disk has them.
 
     Raises:
-        OutputError: ``target`` holds a folder of that name that is none of a run.
+        OutputError: ``target`` holds a folder ``jobs`` that is no run directory.
     """
     (target / JOBS).mkdir(parents=True, exist_ok=True)
     _refuse_foreign(target / JOBS)
@@ -169,6 +171,7 @@ def refuse_other_data(config: AuditConfig) -> None:
         OutputError: The folder holds trainings of data of another name.
     """
     manifest = _read_manifest(config.out / JOBS)
+    # Without ``resume`` the trainings there are deleted, whatever data they are of.
     if config.resume and manifest.get("name", data_name(config.data)) != data_name(config.data):
         raise OutputError(
             f"{config.out} holds an audit of {manifest.get('data')}, not of {config.data.name}",
@@ -220,7 +223,8 @@ def _locked(rundir: RunDir) -> Iterator[int]:
     """
     jobs = rundir.jobs
     try:
-        # Reports are not private: opening a new folder to others is a choice.
+        # Reports are not differentially private: a new folder is closed to other users, and opening
+        # it is its owner's choice.
         rundir.out.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             jobs.mkdir(mode=0o700)

@@ -94,6 +94,9 @@ def execute(
     Raises:
         ConfigError: The cluster cannot be used.
         OutputError: A result cannot be written.
+        TrainingError: No worker can be started, or code of the user's own fails alike at every
+            seed. Other failed trainings end in ``Results.failures``.
+        FairauditError: A job raised one that is no TrainingError.
         WorkerBug: A job raised something else than a FairauditError.
     """
     board = _Board.of(plan, rundir, listener)
@@ -105,6 +108,7 @@ def execute(
     executor: Executor[TrainingTask, WorkerAnswer]
     if execution.cluster is not None:
         request = replace(execution.cluster, workers=workers)
+        # The cluster stores the inputs once and passes them to ``serve`` itself.
         cluster = Cluster(serve, inputs, len(board.waiting), request)
         executor = cluster
     else:
@@ -179,11 +183,12 @@ class _Board:
     def settle(self, worker: int, answer: WorkerAnswer | Raised | Died) -> None:
         """Record what became of the job that a worker had: done, waiting again, or failed.
 
-        A job whose worker died waits again, up to ``_ATTEMPTS`` times. A failed training does not
-        stop the others.
+        A job whose worker died waits again, until ``_ATTEMPTS`` workers have died of it. A failed
+        training does not stop the others.
 
         Raises:
-            FairauditError: An error that is not of this training alone, which ends the run.
+            FairauditError: An error that ends the run: no TrainingError, or one that the arm has at
+                every seed.
             WorkerBug: The job raised something else than a FairauditError.
         """
         job = self.running.pop(worker)
@@ -252,7 +257,7 @@ def _train_timed(
     """Runs in a worker: train one job by ``train`` ("module:function", see `Train`), and time it.
 
     Raises:
-        TrainingError: Out of memory, or as that function says.
+        TrainingError: Out of memory, or as the function of ``train`` says.
     """
     start = time.perf_counter()
     module, _, function = train.partition(":")

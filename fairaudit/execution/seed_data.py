@@ -50,7 +50,8 @@ class _Key:
     study: str
 
     def __hash__(self) -> int:
-        return hash(self.inputs)  # options hold dicts, which have no hash
+        # Options hold dicts, which have no hash; keys are still compared by all three.
+        return hash(self.inputs)
 
 
 def prepare_seed(plan: Plan, seed: int, inputs: Shared[Inputs], *, by_pool: bool) -> SeedData:
@@ -59,7 +60,8 @@ def prepare_seed(plan: Plan, seed: int, inputs: Shared[Inputs], *, by_pool: bool
     Args:
         plan, seed: The plan of the audit, and the seed to prepare.
         inputs: The data.
-        by_pool: Scales and levels are fitted on the student pool, not on the training rows.
+        by_pool: Whether scales and levels are fitted on the student pool, which the result then
+            holds, and not on the training rows.
 
     Raises:
         OutputError: The disk is full.
@@ -103,6 +105,7 @@ def prepare_rows(
         encoded, students, student_groups = pool_encoder.encode(split, queries)
         if is_flat:
             students = _flattened(students)
+        # None: public records whose groups are not known.
         groups = None if student_groups is None else torch.from_numpy(student_groups)
         public = PublicPool(students, groups)
     else:

@@ -53,7 +53,8 @@ def train_twins(
         return arrays, {STEP_FACT: StepTwin.NONE}
     steps_alone = StepsAlone(method)
     # With the reference's batches and its length of step, the steps alone are the reference, which
-    # is trained already.
+    # is trained already. Its batches come from the stream ``shared``: of several repeats the first
+    # alone has it (``task_of``).
     has_its_batches = set(task.sampling) == {"shared"}
     if has_its_batches and steps_alone.takes_steps_of(second_task, reference_rate):
         return arrays, {STEP_FACT: StepTwin.REFERENCE}

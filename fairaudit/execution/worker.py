@@ -137,7 +137,7 @@ def _train(
 def _train_for_study(
     plan: Plan, arm: Arm, method: Method, task: Task, prepared: SeedData
 ) -> JobContent:
-    """Train an arm beside the audit, and keep what the study that asked for it keeps."""
+    """Train an arm beside the audit, and keep the arrays that the study keeps of it; no facts."""
     trained = method.fit(task, [])
     _assert_as_planned(arm, trained)
     return capability(plan.study).outcome(task, trained, prepared), {}
@@ -230,8 +230,8 @@ def _readings_at_checkpoints(
 def _series(trained: TrainedReplicates) -> dict[str, Array]:
     """What the training recorded over its steps: each series as ``trace.NAME``, float32 [T, R, ..].
 
-    Its steps are ``trace_steps.NAME`` [T]. Of a rule that clips groups differently there is also
-    ``reading.group_noise_multiplier`` [K], the mean noise multiplier of each group.
+    The steps of a series are ``trace_steps.NAME`` [T]. Of a rule that clips groups differently
+    there is also ``reading.group_noise_multiplier`` [K], the mean noise multiplier of each group.
     """
     arrays: dict[str, Array] = {}
     series = trained.trace.stacked()  # name -> steps [T], values [T, R, ..]
@@ -246,9 +246,10 @@ def _series(trained: TrainedReplicates) -> dict[str, Array]:
 
 
 def _baseline(prepared: SeedData) -> dict[str, float]:
-    """How scikit-learn's logistic regression does on the seed's rows.
+    """How scikit-learn's logistic regression does on the seed's rows: accuracy, rows fitted.
 
-    Of records that are not in memory it is given every k-th, at most ``BASELINE_ROWS`` of a side.
+    Of records that are not in memory it is given every k-th, at most ``BASELINE_ROWS`` of the
+    training rows and as many of the test rows.
     """
     encoded, labels = prepared.encoded, prepared.dataset.labels
     train, test = slice(None), slice(None)
@@ -276,7 +277,8 @@ def _rows_by_grouping(prepared: SeedData) -> list[misalignment.Cut]:
 def _assert_as_planned(arm: Arm, trained: TrainedReplicates) -> None:
     """Assert that the training released what the plan computed the arm's epsilon for.
 
-    A published form has no planned event: no epsilon is stated for it.
+    Where no event is planned (a published form without an established guarantee), nothing is
+    asserted: no epsilon is stated either.
     """
     assert trained.event == arm.privacy.event or not arm.privacy.event, (
         f"{arm.key} did {trained.event}, planned {arm.privacy.event}"
@@ -359,6 +361,7 @@ def _steps_to_keep(plan: Plan, arm: Arm, parameters: int) -> tuple[int, ...]:
         steps = plan.training.kept(config.diagnostics_every)
         refuse_too_many(len(steps), parameters)
         return steps
-    if arm.reference is None or arm.search is not None:  # a reference, or candidates of a search
+    # With `basic` no steps of a reference are read, nor those of a search's candidates.
+    if arm.reference is None or arm.search is not None:
         return ()
     return plan.amount_read(kept_at_once(parameters)).steps

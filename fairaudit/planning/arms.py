@@ -130,7 +130,7 @@ def make_arms(
         capability.refuse(config)
     chosen = chosen_methods(resolver)
     # Names of references, each once, in the order in which methods ask for them. Plain SGD comes
-    # first, and the other arms read ``arms[0]`` as it.
+    # first, so that its arm is ``arms[0]``.
     references = dict.fromkeys([REFERENCE, *(spec.reference for spec in chosen if spec.reference)])
 
     def arm(spec: MethodSpec, form: Variant | None, target: float | None) -> Arm:
@@ -193,7 +193,8 @@ def arm_of(draft: ArmDraft, target: float | None, *, own_module: bool) -> Arm:
     if target is not None and len(config.epsilon) > 1 and not spec.method_set:
         suffix = f"@{target:g}"
     if spec.gaussian and target is None and config.epsilon:
-        # --noise-multiplier is about gradients; this method adds noise to something else.
+        # There is no target where --noise-multiplier is given, which is about gradients; this
+        # method adds noise to something else, so it takes the audit's first epsilon.
         target = config.epsilon[0]
     if "noise_multiplier" in draft.resolver.given(spec):
         target = None  # noise that --settings gives this method replaces the audit's target
@@ -214,7 +215,7 @@ def arm_of(draft: ArmDraft, target: float | None, *, own_module: bool) -> Arm:
         source=source,
         reads_groups=spec.reads_groups or (variant is not None and variant.reads_groups),
         trainer=variant.trainer if variant else spec.trainer,
-        repeats=config.repeats if spec.reference else 1,
+        repeats=config.repeats if spec.reference else 1,  # a reference is trained once
         shares_samples=spec.trains_by_steps,
         search=search,
         # Where its reference is another method, it is measured against plain SGD as well.

@@ -144,7 +144,8 @@ def refuse_noisy_counts(
         spread = settings[name] / expected  # of a noised count over the batch
         if spread <= LARGEST_COUNT_NOISE:
             continue
-        # The schedule rounds a batch down to N / ceil(N / batch); the one named must survive that.
+        # The schedule rounds a batch down to N / ceil(N / batch): what is left of the batch that
+        # the hint names must be large enough.
         steps = math.floor(schedule.n_public * LARGEST_COUNT_NOISE / settings[name])
         batch = ""
         if steps:
@@ -212,7 +213,7 @@ def _settings_without_noise(
     for setting, name in converted.items():  # last: a conversion may read all other settings
         value = spec.conversions[name].value(given[name], settings, resolver.sizes)
         settings[setting] = resolver.checked(spec, setting, value)
-    if "learning_rate" in given:
+    if "learning_rate" in given:  # by --settings: taken as it is, not scaled
         return settings
     return _with_scaled_step(resolver, spec, settings)
 

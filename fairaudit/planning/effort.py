@@ -137,7 +137,7 @@ def amount_read(
     record = record_work(config, facts, model)
     batch = schedule.expected_batch_size * record
     training = JOB + schedule.steps * (STEP + batch)  # one training, with what goes with it
-    steps = schedule.kept(None)
+    steps = schedule.kept(None)  # eight at most
     groupings = max(1, len(config.group))
 
     def angles_work(checkpoints: int, rows: int) -> float:

@@ -75,8 +75,8 @@ class Job:
         """The job that trains the twins of this job's arm at the same seed.
 
         Args:
-            reference: The job of plain SGD at this seed. It enters the id, since the steps alone
-                are not trained where they would be the reference's.
+            reference: The job of plain SGD at this seed. Its id is part of the new job's id, since
+                the steps alone are not trained where they would be the reference's.
         """
         identity = {"twins_of": self.id, "reference": reference.id}
         return replace(self, id=job_id(identity), is_twins=True)
@@ -266,7 +266,8 @@ def plan_trainings(
     Raises: as :func:`make_plan`.
     """
     n_public = config.n_public or training_size(dataset, config.split)
-    delta = config.delta or default_delta(n_public)  # of all training rows, those of scores, too
+    # By all training rows, those too that a search keeps for its scores.
+    delta = config.delta or default_delta(n_public)
     resolver = SettingsResolver(config, _public_sizes(config, dataset, n_public))
     sizes = resolver.sizes
     schedule = make_schedule(resolver)
@@ -295,7 +296,7 @@ def plan_trainings(
             accountant=f"dp-accounting {version('dp-accounting')}",
         ),
         arms=arms,
-        jobs=(),
+        jobs=(),  # their ids follow from all else, see below
         notices=tuple(_notices(resolver, arms, facts)),
         model_facts=facts,
         copies_together=dataset.records is not None,
@@ -489,6 +490,8 @@ def _notices(
     if resolver.config.noise_multiplier is not None and is_unequal:
         yield UnequalEpsilon(tuple(epsilons.items()))
     seeds = resolver.config.seeds
+    # One seed is enough for a given synthetic table: as it was drawn once, seeds tell of no other
+    # draw.
     if seeds < 5 and not (resolver.config.has_given_synthetic and seeds == 1):
         yield FewSeeds(seeds)
 

@@ -43,7 +43,7 @@ ROWS, IMAGES = 65_536, 1_024  # how many rows or images are made into inputs at 
 
 
 class Predictions(NamedTuple):
-    """Class probabilities ``[n, Y]`` of some rows; ``inputs`` counts values that are unknown."""
+    """Class probabilities ``[n, Y]`` of rows; ``inputs`` counts unknown and missing values."""
 
     probabilities: NDArray[np.float32]
     inputs: TableInputs
@@ -101,6 +101,7 @@ class ReleasedModel:
             options = ImageOptions(size, "grey" if channels == 1 else "rgb", None, pixels)
         source = open_data(Path(path), options)
         if images is None:
+            # Of columns that the file lacks `_of_rows` gives the error.
             present = set(source.schema.names)
             names = [c.name for c in self.recipe.columns if c.name in present]
             return self._of_rows(source.stored(names))
@@ -139,7 +140,7 @@ class ReleasedModel:
         """Predict images, ``IMAGES`` at a time.
 
         Args:
-            table: Has them in its first column of images.
+            table: The images are in its first column of images.
             shape: Height, width and channels that the model reads.
             scaled: Byte of a pixel -> the model's input, [256].
 
@@ -166,6 +167,7 @@ class ReleasedModel:
         Where the model says nothing finite of a row, every class is as probable as any other.
         """
         features = torch.from_numpy(np.ascontiguousarray(inputs))
+        # Any will do: groups of rows to predict are not known, and no released model reads them.
         groups = torch.zeros(len(features), dtype=torch.int64)
         stacked = self._network.probabilities(features, groups)
         probabilities: NDArray[np.float32] = stacked[0].numpy()
@@ -205,7 +207,7 @@ def load_model(path: str | Path, *, model: str | None = None) -> ReleasedModel:
         heads = 1 if len(recipe.classes) == 2 else len(recipe.classes)  # two classes share one
         # Of each head a weight for every input, and one more for the intercept.
         shape = heads, int(np.prod(recipe.shape)) + (make.intercept != 0.0)
-        weights = tensors.pop(WEIGHTS, None)
+        weights = tensors.pop(WEIGHTS, None)  # nothing else may be left in ``tensors``
         if weights is None or weights.shape != shape or weights.dtype != float or tensors:
             raise _unlike(WEIGHTS)
         inputs = BoundedInputs(make.feature_norm, make.intercept)

@@ -41,7 +41,7 @@ def refuse_taken(out: Path) -> None:
 def write_folder(out: Path, files: Mapping[str, bytes]) -> None:
     """Write the files into a new folder ``out``, which appears whole or not at all.
 
-    Until all of them are written it has another name beside.
+    Until all of them are written it has another name in the same parent folder.
 
     Args:
         out: The folder; it must not be there.

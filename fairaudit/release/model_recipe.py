@@ -122,7 +122,8 @@ class ReleaseRecipe(RecipePart):
             ConfigError: They are not as the options are written.
         """
         names = [column.name for column in self.columns]
-        # Those of a group or the label are about no column that the model reads.
+        # ``COLUMN=FORMAT``, or a format alone for all columns. That of a group's or the label's
+        # column is left out, since the model does not read it.
         formats = [text for text in self.number_format if text.rpartition("=")[0] in ("", *names)]
         return ValueRules.of(self.missing_values, formats, names)
 
@@ -195,7 +196,8 @@ class TableInputs:
         values: Float64 | Int64
         if isinstance(spec, CategoryColumn):
             values = stored.codes(spec.name, spec.levels)
-            # Behind the codes of the levels come that of a value not listed and that of none.
+            # After the codes of the levels come two more: of a value that is not listed, and of a
+            # missing value.
             unlike, missing = values == len(spec.levels), values > len(spec.levels)
         else:
             numbers = stored.numbers(spec.name)

@@ -49,6 +49,7 @@ def next_command(report: Report, path: str, arm: str = "") -> str:
     words = ["fairaudit", "train", "--from", path, "--method", match.method]
     if match.variant:
         words += ["--variant", match.variant]
+    # Where the same form was audited at several epsilons, the command has to say which.
     forms = [(form.method, form.variant) for form in report.arms if _is_trained(form)]
     if forms.count((match.method, match.variant)) > 1:
         words += ["--epsilon", f"{match.privacy.target_epsilon:g}"]

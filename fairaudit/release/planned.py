@@ -123,6 +123,7 @@ def plan_release(request: ReleaseRequest) -> ReleasePlan:
             version computes another guarantee.
         PrivacyError: No guarantee is established, or something would be fitted without privacy.
         GateFailed, Undecided: A rule of the report does not pass.
+        TrainingError: A layer of the user's own model cannot be private.
     """
     content = report_bytes(request.report)
     name = report_file(request.report).name
@@ -179,10 +180,11 @@ def _overridden_gates(audited: ArmFacts, report: Report, request: ReleaseRequest
 def _overridden_fitting(plan: ReleasePlan, request: ReleaseRequest) -> list[str]:
     """The option by which scales and levels may be learned from the table's own records.
 
-    Declared columns need none, images are scaled by constants, and public rows are no records.
+    It is [] where nothing is learned of them: declared columns have theirs declared, images are
+    scaled by constants, and rows of ``--public-data`` are not the table's.
 
     Raises:
-        PrivacyError: They would be learned so, and the request does not accept it.
+        PrivacyError: Some would be learned from them, and the request does not accept it.
     """
     dataset = plan.dataset
     fitted = set(dataset.features.column_names) - set(dataset.declared)
@@ -208,7 +210,7 @@ def codebook_of(report: Report, config: AuditConfig, *, by_public: bool) -> Code
             column is, then follows from these rows and not from those that were audited.
 
     Raises:
-        DataError: As of :func:`read_public`; it lacks a feature.
+        DataError: As of :func:`read_public`; the public rows lack a feature.
     """
     data = report.data
     # None: a column of numbers; (): of categories, whatever texts they have.
@@ -269,7 +271,7 @@ def _is_other_data(
         pool: sha256 of ``--public-data`` now; None where the method does not learn from it.
 
     Raises:
-        ConfigError: They are not allowed.
+        ConfigError: The data are others, and the request does not allow them.
     """
     assert report.training is not None
     # Name of a file, its sha256 now, and in the report.
@@ -294,7 +296,7 @@ def _audited(report: Report, request: ReleaseRequest) -> ArmFacts:
 
     Raises:
         ConfigError: None has, or several.
-        PrivacyError: It is of a trainer of the user's own.
+        PrivacyError: The method is a trainer of the user's own.
     """
     matching, known = [], []
     for arm in report.arms:
@@ -309,7 +311,7 @@ def _audited(report: Report, request: ReleaseRequest) -> ArmFacts:
         if "#" in arm.key or arm.method != find(request.method).name:  # "#": a self-check
             continue
         known.append(arm.key)
-        is_wanted = request.epsilon in (None, arm.privacy.target_epsilon)
+        is_wanted = request.epsilon in (None, arm.privacy.target_epsilon)  # None: not asked for
         if is_wanted and arm.variant == request.variant:
             matching.append(arm)
     if len(matching) == 1:
@@ -343,6 +345,7 @@ def _config(report: Report, arm: ArmFacts, request: ReleaseRequest) -> AuditConf
     if request.data is not None:
         values["data"] = request.data
     config = stored_options(values)
+    # The label too, as the audit may have inferred it.
     return config.model_copy(update={"label": report.data.label.column})
 
 
@@ -374,7 +377,7 @@ class StoredDraft(ArmDraft):
         """The stored numbers, whatever the target; of a search its default setting.
 
         Raises:
-            ConfigError: One is out of its range, lacks, or is none of the method.
+            ConfigError: A number is missing, out of its range, or none of the method's.
             PrivacyError: A threshold would follow noise alone.
         """
         stored = self.audited.settings
@@ -418,6 +421,7 @@ def _arm(audited: ArmFacts, report: Report, config: AuditConfig, dataset: Datase
         ConfigError: Its guarantee is not that of the report, a number lies out of its range, the
             schedule or delta is none of an audit, this version does not make its search, or the
             user's own model changed since the audit.
+        TrainingError: A layer of the user's own model cannot be private.
     """
     training, has_own_code = report.training, False
     assert training is not None

@@ -57,7 +57,7 @@ class TrainedRelease:
     """A model to be released, and how it did on the rows that it did not see.
 
     Args:
-        tensors: Name -> values of a weight.
+        tensors: Name -> values of a parameter or buffer.
         recipe: What else a prediction needs.
         test: The rows that were held out, as places in the data, [n].
         probabilities: What the model predicts of them, [n, Y].
@@ -74,8 +74,8 @@ class TrainedRelease:
 def train_for_release(plan: ReleasePlan) -> TrainedRelease:
     """Train the planned arm once, or run its search, and predict the held-out rows.
 
-    A training that diverged is refused, but not one that a search kept: it becomes a model that
-    says the same of every row, as its score has counted, for to refuse it would tell of the rows.
+    A training that diverged is refused, but not one that a search kept: to refuse that would tell
+    of the rows. It becomes a model that says the same of every row, as its score took it to be.
 
     Raises:
         ConfigError: There is no such device.
@@ -155,6 +155,7 @@ def _same_for_all(
     """
     heads = 1 if len(plan.dataset.classes) == 2 else len(plan.dataset.classes)
     width = int(np.prod(prepared.encoded.test.shape[1:]))
+    # The norm does not matter where all weights are 0.
     make = LinearMake(make="linear", feature_norm=1.0, intercept=0.0, same_for_all=True)
     return {WEIGHTS: np.zeros((heads, width))}, make
 
@@ -202,6 +203,7 @@ def coin_split(dataset: Dataset, options: SplitOptions) -> Split:
     are coins, too; the rates of ``balance`` follow from the groups' sizes (with such a split, on
     each side of it), which count as public.
     """
+    # The seed 0 is not read inside ``from_operating_system``, where a release draws its coins.
     coins = numpy_stream(0, "split", "release")
     grouping = dataset.groupings[0]
     if dataset.split is None:
@@ -249,7 +251,7 @@ def _task(plan: ReleasePlan, prepared: SeedData, device: torch.device = CPU) -> 
         steps_per_epoch=schedule.steps_per_epoch,
         epochs=schedule.epochs,
         n_public=schedule.n_public,
-        sampling=[arm.key],
+        sampling=[arm.key],  # name of the stream that the one repeat's batches are drawn from
         source={},
         budget=budget,
         public=prepared.public,
@@ -312,7 +314,8 @@ def release(plan: ReleasePlan, out: Path) -> list[HeldOut]:
         folder.
 
     Raises:
-        TrainingError: Diverged, or out of memory. OutputError: The folder cannot be written.
+        ConfigError, TrainingError: As of :func:`train_for_release`. OutputError: The folder cannot
+            be written.
     """
     trained = train_for_release(plan)
     write_model(plan, trained, out)
