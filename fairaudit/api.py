@@ -289,6 +289,7 @@ def settled_options(
     if model != "auto":
         options["model"] = model
     if isinstance(data, AuditConfig):
+        # None and () are the defaults of arguments: nothing was given.
         extra = sorted(name for name, value in options.items() if value not in (None, ()))
         if extra:
             raise ConfigError(

@@ -125,10 +125,11 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Audit:
 
 
 def _vocabulary(plan: Plan, dataset: Dataset) -> Vocabulary:
-    """What rules may name: arms and their methods, groups, studies; and metrics that will lack."""
+    """What rules may name (arms, methods, groups, studies), and metrics that stay unmeasured."""
     arms = [(arm.key, arm.method) for arm in plan.arms]
     for name, way in plan.default_plans.items():
         arms += [(key_of(arm.key, name), arm.method) for arm in way.arms]
+    # "": a way, which is no study.
     studies = {side_plan.study for side_plan in plan.side_plans.values()} - {""}
     groups = {grouping.name: grouping.names for grouping in dataset.groupings}
     lacking: dict[str, str] = {}

@@ -111,7 +111,7 @@ class Undecided(FairauditError):
 
 
 def said(error: BaseException) -> str:
-    """An error of other code (a library, the user's own) in one line: its type and first line."""
+    """An error of other code (a library, the user's own): its type and first line, shortened."""
     try:
         lines = str(error).strip().splitlines()
     except Exception:  # an exception's own text may fail

@@ -29,7 +29,8 @@ def course_lines(pool: Candidates, cores: int) -> Iterator[str]:
     first = narrowed(plan, dict.fromkeys(largest, pool.looks[0]))
     least = duration_text(estimated_seconds(first, cores))
     most_seconds = estimated_seconds(plan, cores)
-    if plan.config.twins != "always":  # those of the arm that the report shows come at the end
+    # Unless all twins are in the plan, those of the arm that the report shows come at the end.
+    if plan.config.twins != "always":
         most_seconds += max(
             twin_seconds(narrowed(plan, {arm.key: pool.looks[-1]}), cores)
             for arms in pool.families.values()

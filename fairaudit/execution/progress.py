@@ -28,7 +28,7 @@ class JobFinished:
         arm: Its arm's key.
         seed: Its seed.
         seconds: Its wall time in s.
-        finished: How many of total are now on disk.
+        finished, total: How many of the plan's trainings are now on disk, and how many it has.
     """
 
     arm: str

@@ -64,7 +64,7 @@ def method_of(arm: Arm) -> Method:
 
 
 def noiseless(arm: Arm, task: Task) -> Task:
-    """The task of the same training with all noise multipliers at 0."""
+    """The task of the same training with all noise multipliers at 0, of an arm with noisy steps."""
     settings = find(arm.method).without_noise(task.settings)
     assert settings is not None, f"{arm.key} has no noise to take away"
     return replace(task, settings=settings)

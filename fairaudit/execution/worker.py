@@ -305,7 +305,7 @@ def task_of(plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResul
     sampling = [f"{arm.key}/{repeat}" for repeat in range(job.repeats)]
     if arm.shares_samples:  # the first repeat trains on the reference's batches
         sampling[0] = "shared"
-    released: dict[str, Array] = {}
+    released: dict[str, Array] = {}  # the series that a control reads of its source
     if source is not None and arm.source is not None:
         name = find(arm.method).source_series
         released[name] = source.arrays[f"trace.{name}"]

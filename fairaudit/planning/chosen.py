@@ -108,6 +108,7 @@ def _every_trainable_method(resolver: SettingsResolver) -> Iterator[MethodSpec]:
     Those that it cannot train are noted in ``resolver.omitted``, of which the plan gives a notice.
     """
     for spec in catalog().values():
+        # Not in `all`: methods of a set, code of the user's own, and references (always trained).
         if spec.method_set or spec.capability or spec.reference is None:
             continue
         lacking = _lacking(resolver, spec)

@@ -236,6 +236,7 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
             jobs = tuple(replace(job, way=name) for job in side_plan.jobs)
             side_plans[name] = replace(side_plan, jobs=jobs)
             notices += side_plan.notices
+    # Ways are left out: they stand beside a search, of which no such epsilon is accounted.
     studies = [side_plan for side_plan in side_plans.values() if side_plan.study]
     released = plan.training.epsilon_if_all_released
     if studies:

@@ -59,7 +59,7 @@ def held_out_lines(checks: Sequence[HeldOut], kept: str) -> Iterator[str]:
         expected = "–" if ends is None else f"[{ends.low:.3f}, {ends.high:.3f}]"
         name = plain(f"{group.grouping} {group.group}")
         rows.append((name, f"{group.rows:,}", accuracy, expected, words[group.is_inside]))
-    yield from aligned(rows, left={0, 4})
+    yield from aligned(rows, left={0, 4})  # the columns of words, not of numbers
     unexpected = sum(group.is_inside is False for group in checks)
     if unexpected:
         yield (

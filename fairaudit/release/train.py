@@ -225,6 +225,7 @@ def coin_split(dataset: Dataset, options: SplitOptions) -> Split:
             of_group = np.where(named, sizes[named].min() / np.maximum(sizes, 1), 0.0)
             rates[side] = of_group[grouping.groups[side]]
         chosen = coins.random(dataset.n_rows) < rates
+    # The chance of each group that a training row of it stays, [K].
     keep = np.array([options.keep.get(name, 1.0) for name in grouping.names])
     kept = coins.random(dataset.n_rows) < keep[grouping.groups]
     return Split(0, np.flatnonzero(chosen & ~is_test & kept), np.flatnonzero(chosen & is_test))
@@ -331,6 +332,7 @@ def write_model(plan: ReleasePlan, trained: TrainedRelease, out: Path) -> None:
         PRIVACY: as_json(privacy_statement(plan, recipe, trained.kept)),
         CARD: card(plan, recipe).encode(),
     }
+    # Last, since it holds the digests of the others.
     files[EVIDENCE] = as_json(evidence(plan, files))
     write_folder(out, files)
 
