@@ -41,7 +41,10 @@ class Pairing(Part):
 
 
 class Pairings(Part):
-    """Every other private method of an audit against one of its methods."""
+    """Every other private method of an audit against one of its methods.
+
+    ``against``: key of that one method. ``pairs``: one for each of the others.
+    """
 
     against: str
     pairs: tuple[Pairing, ...]
@@ -133,7 +136,7 @@ def _results(report: Report, plan: Plan, folder: Path, arms: Sequence[str]) -> d
     """The finished trainings of some arms by job id, which must be the very ones of the report.
 
     Raises:
-        DataError: They are not there, or others.
+        DataError: Trainings of some arm are not there, or are other ones.
     """
     results = {}
     for job in plan.jobs:

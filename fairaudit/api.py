@@ -336,7 +336,7 @@ def _by_columns(
         The data, the name or names of the group columns, and the name of the label's column.
 
     Raises:
-        ConfigError: They are neither names nor values of the rows.
+        ConfigError: Groups or label are neither names nor values of the rows.
     """
     arguments = {"label": label, "group": group}
     if not isinstance(data, pd.DataFrame | ArrowStream):

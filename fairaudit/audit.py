@@ -219,7 +219,7 @@ def trained(audit: Audit, rundir: RunDir, listener: Listener = silent) -> Audit:
 def _unread_settings(resolved: ResolvedConfig, plan: Plan) -> Iterator[Message]:
     """A notice for each setting of a config file that no planned method reads.
 
-    It is no error in a file, which may serve several runs. A setting of a preset gives no notice.
+    That is no error in a file, which may serve several runs. A setting of a preset gives no notice.
 
     Raises:
         ConfigError: Such a setting was given on the command line.

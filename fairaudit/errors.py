@@ -81,8 +81,9 @@ class OwnCodeError(TrainingError):
 
     Args:
         message, hint: As of every error.
-        log: The end of what it printed and its own traceback, for a file of the run folder.
-        detail: Its own error's text, of one line, for ``--verbose`` alone: it may quote a row.
+        log: The end of what that code printed, and its traceback, for a file of the run folder.
+        detail: The text of that code's error, of one line, for ``--verbose`` alone: it may quote a
+            row.
     """
 
     def __init__(self, message: str, hint: str = "", log: str = "", detail: str = "") -> None:

@@ -179,8 +179,8 @@ def turned_notice(
 ) -> Message | None:
     """The warning that given probabilities may be those of the other of two classes; else None.
 
-    It is given where the model ranks worse than chance: the whole interval of its AUC over all rows
-    is below a half, and so is the AUC of every group that has one.
+    The warning is given where the model ranks worse than chance: the whole interval of its AUC over
+    all rows is below a half, and so is the AUC of every group that has one.
 
     Args:
         comparisons: What was measured of all models.

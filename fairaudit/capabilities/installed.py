@@ -24,7 +24,7 @@ def capability(name: str) -> Capability:
     """The capability of that name.
 
     Raises:
-        KeyError: It is not here.
+        KeyError: No capability has that name.
     """
     by_name = {installed.name: installed for installed in CAPABILITIES}
     return by_name[name]

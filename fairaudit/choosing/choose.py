@@ -328,8 +328,8 @@ def _families(plan: Plan) -> dict[str, list[Arm]]:
 def _allowed(families: Mapping[str, Sequence[Arm]], prepared: Audit) -> dict[str, list[Arm]]:
     """The families without the arms that break a rule about epsilon or delta.
 
-    Both are known before training, so such a rule needs no test. A method that has no arm left is
-    left out.
+    Epsilon and delta are known before training, so such a rule needs no test. A method that has no
+    arm left is left out.
 
     Raises:
         ConfigError: No arm is left; or there is such a rule, and a guarantee rests on a module of
@@ -413,8 +413,8 @@ def _look(
 def _reproduce(resolved: ResolvedConfig, looks: Sequence[int]) -> str:
     """The command or the Python call that makes this choice again, for the report.
 
-    It is an audit's, with another name and numbers of seeds: ``--seeds`` is that of the first look,
-    where it was given; ``--seeds-max`` is left out where it is the default.
+    It is that of the audit, with another name and numbers of seeds: ``--seeds`` is that of the
+    first look, where it was given; ``--seeds-max`` is left out where it is the default.
     """
     # Where no number of seeds was given, the audit's command leaves it out.
     config = resolved.config.model_copy(update={"seeds": looks[0]})

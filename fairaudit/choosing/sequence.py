@@ -64,8 +64,8 @@ class Number(NamedTuple):
     def plain_limits(self, level: float) -> Ends:
         """The limits of the usual t interval, each one-sided at ``level``: seeds taken for normal.
 
-        They only decide that more seeds are not worth trying. That lets no arm pass, so it costs
-        nothing of the promise.
+        These limits only decide that more seeds are not worth trying. That lets no arm pass, so it
+        costs nothing of the promise.
         """
         t, z = quantiles(1.0 - level, self.seeds - 1)
         return self._around(math.sqrt(t**2 * self.seed_variance + z**2 * self.record_variance))
@@ -78,8 +78,9 @@ class Number(NamedTuple):
     def judged(self, fails: Callable[[float], bool], *, fails_above: bool, level: float) -> Outcome:
         """Test the number against a rule: ``passes``, ``breaks`` or ``undecided``.
 
-        It passes where its limit on the side where the rule fails keeps the rule. It breaks the
-        rule where the limit on the other side breaks it, by the usual t interval at ``FUTILITY``.
+        The number passes where its limit on the side where the rule fails keeps the rule. It breaks
+        the rule where the limit on the other side breaks it, by the usual t interval at
+        ``FUTILITY``.
 
         Args:
             fails: Whether a value breaks the rule.

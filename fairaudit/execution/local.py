@@ -107,7 +107,7 @@ def available_cores() -> int:
 class Pool(Generic[Task, Answer]):
     """Numbered worker processes of this machine, each with one task at a time (an ``Executor``).
 
-    They end with the ``with`` block.
+    The workers end with the ``with`` block.
 
     Args:
         serve: ``task -> answer``, picklable; runs in the workers.

@@ -161,7 +161,7 @@ class _Board:
     def take(self, worker: int) -> TrainingTask | None:
         """Take the next job for a worker off the waiting ones; None where none can start yet.
 
-        A job can start when the result that it reads is there. One of the worker's own seed comes
+        A job can start when the result that it reads is there. A job of the worker's own seed comes
         first, then one of a seed that no other worker has encoded, then any.
         """
         ready = []

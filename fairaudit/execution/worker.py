@@ -206,7 +206,7 @@ def _readings_at_checkpoints(
 ) -> dict[str, Array]:
     """Readings of the steps at which checkpoints were kept, and the numbers of these steps.
 
-    They are gradient misalignment and what the step adds to each group's loss, named as
+    The readings are gradient misalignment and what the step adds to each group's loss, named as
     ``results/steps.py`` says; with ``--diagnostics full`` also ``cause.NAME`` (norms, curvature,
     correlates). Without a checkpoint the result is empty.
     """

@@ -93,7 +93,7 @@ class ArmDraft:
         """The noise multiplier of ``--settings`` for this method, else that of all methods.
 
         Raises:
-            ConfigError: It is out of its range.
+            ConfigError: The noise multiplier is out of its range.
         """
         resolver, name = self.resolver, "noise_multiplier"
         noise = resolver.given(self.spec).get(name, resolver.config.noise_multiplier)
@@ -223,13 +223,14 @@ def _with_scaled_step(
 ) -> dict[str, float]:
     """The settings, with a learning rate that makes up for gradients which are scaled by C/Z.
 
-    It is multiplied by Z/C, as :func:`effective_step` says. A method that does not scale by C/Z
-    keeps its settings; a control takes the step of the method that it controls.
+    The rate is multiplied by Z/C, as :func:`effective_step` says. A method that does not scale by
+    C/Z keeps its settings; a control takes the step of the method that it controls.
 
     Args:
         resolver: The options, and the rules for what they leave open.
         spec: The method.
-        settings: Its numbers, with the clipping bound C and the learning rate of all methods.
+        settings: The method's numbers, with the clipping bound C and the learning rate of all
+            methods.
 
     Raises:
         ConfigError: The step is larger than ``LARGEST_STEP``.

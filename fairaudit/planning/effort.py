@@ -95,8 +95,8 @@ class Effort:
     def work_without_readings(self) -> float:
         """The work that readings are compared with: the arms', and one noiseless twin of each.
 
-        It does not depend on whether ``--twins`` trains them: the level of diagnostics is part of
-        a job's id, and ``--twins`` must not change an arm's training.
+        The sum is the same whether or not ``--twins`` trains twins: the level of diagnostics is
+        part of a job's id, and ``--twins`` must not change an arm's training.
         """
         return sum(arm.training + arm.twins / 2 for arm in self.by_arm.values())
 
@@ -218,7 +218,7 @@ def _of_no_steps(
 ) -> float:
     """The work of a training that does not go by steps on samples, readings included.
 
-    It is 0 where the method does not say what its training does.
+    The work is 0 where the method does not say what its training does.
 
     Args:
         config, schedule, facts, model: As of :func:`effort`.

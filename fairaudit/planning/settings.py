@@ -71,7 +71,7 @@ class SettingsResolver:
         NaN lies in none: a training with it would come out at epsilon 0.
 
         Raises:
-            ConfigError: It lies outside; the message names the range.
+            ConfigError: The value lies outside; the message names the range.
         """
         setting = spec.known_settings[name]
         if not setting.admits(value, self.sizes):
@@ -88,7 +88,8 @@ def check_settings(resolver: SettingsResolver) -> None:
     Numbers of methods that are not trained are checked, too.
 
     Raises:
-        ConfigError: That, or one setting is given twice, under two names of its method.
+        ConfigError: There is such a number, or one setting is given twice, under two names of its
+            method.
     """
     names_given: dict[Place, str] = {}  # place by the method's own name -> the method as given
     for given_name, values in resolver.config.settings.items():

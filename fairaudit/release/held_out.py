@@ -51,9 +51,9 @@ def prediction_interval(
 ) -> Ends | None:
     """Where the accuracy of one more training lies with 95 % probability, by those of S seeds.
 
-    It is ``mean +- t_{S-1} s sqrt(1 + 1/S)``, s their standard deviation, cut to 0..1: the interval
-    of one training, not of the mean of many, for seeds that are independent and about normal. None
-    for fewer than two seeds.
+    The ends are ``mean +- t_{S-1} s sqrt(1 + 1/S)``, s their standard deviation, cut to 0..1: the
+    interval of one training, not of the mean of many, for seeds that are independent and about
+    normal. None for fewer than two seeds.
 
     Args:
         values: The accuracy at each seed.

@@ -31,7 +31,7 @@ def refuse_taken(out: Path) -> None:
     """Refuse a path where something is already: a model is written once, into a new folder.
 
     Raises:
-        OutputError: It exists, or a folder cannot be made there.
+        OutputError: Something exists there, or a folder cannot be made there.
     """
     if os.path.lexists(out):
         raise OutputError(f"{out} exists", hint="name a folder that does not, with --out")

@@ -119,7 +119,7 @@ class ReleaseRecipe(RecipePart):
         """How values are read, as in training.
 
         Raises:
-            ConfigError: They are not as the options are written.
+            ConfigError: The recipe's texts are not as these options are written.
         """
         names = [column.name for column in self.columns]
         # ``COLUMN=FORMAT``, or a format alone for all columns. That of a group's or the label's

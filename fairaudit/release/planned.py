@@ -180,7 +180,7 @@ def _overridden_gates(audited: ArmFacts, report: Report, request: ReleaseRequest
 def _overridden_fitting(plan: ReleasePlan, request: ReleaseRequest) -> list[str]:
     """The option by which scales and levels may be learned from the table's own records.
 
-    It is [] where nothing is learned of them: declared columns have theirs declared, images are
+    [] where nothing is learned of these records: declared columns have theirs declared, images are
     scaled by constants, and rows of ``--public-data`` are not the table's.
 
     Raises:
@@ -248,7 +248,7 @@ def refuse_other_factory(model: str, named: str | None) -> None:
         named: What the user names by ``--model``; None: nothing, which a built-in model needs not.
 
     Raises:
-        ConfigError: They differ, or the user does not name a factory.
+        ConfigError: The two names differ, or the user does not name a factory.
     """
     if named is None and is_factory(model):
         raise ConfigError(
@@ -418,8 +418,8 @@ def _arm(audited: ArmFacts, report: Report, config: AuditConfig, dataset: Datase
     user's own is made for them, as in the audit.
 
     Raises:
-        ConfigError: Its guarantee is not that of the report, a number lies out of its range, the
-            schedule or delta is none of an audit, this version does not make its search, or the
+        ConfigError: The arm's guarantee is not that of the report, a number lies out of its range,
+            the schedule or delta is none of an audit, this version does not make its search, or the
             user's own model changed since the audit.
         TrainingError: A layer of the user's own model cannot be private.
     """

@@ -340,7 +340,7 @@ def write_model(plan: ReleasePlan, trained: TrainedRelease, out: Path) -> None:
 def write_held_out(report: Path, out: Path, checks: Sequence[HeldOut]) -> Path:
     """Write the held-out accuracies into a file beside the audit's report, and return its path.
 
-    They are exact functions of rows, so they are no part of the model's folder.
+    The accuracies are exact functions of rows, so they are no part of the model's folder.
 
     Args:
         report: Path of the report.
