@@ -135,6 +135,11 @@ def _detected_costs(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
 def _results(report: Report, plan: Plan, folder: Path, arms: Sequence[str]) -> dict[str, JobResult]:
     """The finished trainings of some arms by job id, which must be the very ones of the report.
 
+    Args:
+        report, plan: Of the audit.
+        folder: The audit's output folder, with its trainings in ``jobs``.
+        arms: Keys of the arms.
+
     Raises:
         DataError: Trainings of some arm are not there, or are other ones.
     """

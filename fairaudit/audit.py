@@ -147,7 +147,7 @@ def carry_out(audit: Audit, listener: Listener = silent, *, command: Sequence[st
         command: The words of the command as typed, which the report repeats.
 
     Raises:
-        OutputError: The output directory cannot be used.
+        FairauditError: As of :func:`execute`; or the output directory cannot be used.
     """
     config = audit.resolved.config
     with open_rundir(audit.plan) as rundir:
@@ -204,7 +204,10 @@ def examined(
 
 
 def trained(audit: Audit, rundir: RunDir, listener: Listener = silent) -> Audit:
-    """Train what is not finished: the audit with the result of every training, or its failure."""
+    """Train what is not finished: the audit with the result of every training, or its failure.
+
+    Raises: as :func:`execute`.
+    """
     config, plan, inputs = audit.resolved.config, audit.plan, audit.inputs
     assert inputs is not None, "an audit that is trained was prepared"
     cluster = None

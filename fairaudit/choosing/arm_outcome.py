@@ -89,7 +89,7 @@ def lacks_limit(numbers: Sequence[TestedNumber]) -> bool:
 def left_out(rules: Sequence[GateRule], report: Report, arm: str) -> tuple[str, ...]:
     """Groups that no rule about groups judges because they are too small, each with the reason.
 
-    Each is a line ``GROUPING = GROUP: REASON``; they are sorted.
+    Each is a line ``GROUPING = GROUP: REASON``; lines are sorted. ``arm``: key of the arm.
     """
     lines = set()  # several rules and references leave out the same group
     for rule in rules:

@@ -215,7 +215,8 @@ def choose(
         command: As typed, for the report.
 
     Raises:
-        OutputError: The output directory cannot be used.
+        FairauditError: A training ends the run (see ``execute``); or the output directory cannot be
+            used.
     """
     config = pool.prepared.resolved.config
     prepared = pool.prepared
@@ -330,6 +331,10 @@ def _allowed(families: Mapping[str, Sequence[Arm]], prepared: Audit) -> dict[str
 
     Epsilon and delta are known before training, so such a rule needs no test. A method that has no
     arm left is left out.
+
+    Args:
+        families: Method with its variant -> its arms, the largest epsilon first.
+        prepared: The whole audit, for its rules and delta.
 
     Raises:
         ConfigError: No arm is left; or there is such a rule, and a guarantee rests on a module of

@@ -89,7 +89,7 @@ def execute(
         plan: What to train.
         rundir: Where results are, and where new ones are kept.
         execution: How to run it.
-        listener: Told of every job that ends.
+        listener: Told how many jobs there are, then of every job that ends.
 
     Raises:
         ConfigError: The cluster cannot be used.
@@ -185,6 +185,10 @@ class _Board:
 
         A job whose worker died waits again, until ``_ATTEMPTS`` workers have died of it. A failed
         training does not stop the others.
+
+        Args:
+            worker: The worker's number.
+            answer: Its answer; ``Raised``: the job raised an error; ``Died``: the worker is gone.
 
         Raises:
             FairauditError: An error that ends the run: no TrainingError, or one that the arm has at

@@ -56,6 +56,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
 
     Raises:
         TrainingError: The training diverged, or the user's own code or model failed.
+        OutputError: The disk is full.
     """
     # A job of a plan beside the audit's is trained by that plan. Of the audit's own jobs ``way`` is
     # "", which names none.
@@ -209,6 +210,11 @@ def _readings_at_checkpoints(
     The readings are gradient misalignment and what the step adds to each group's loss, named as
     ``results/steps.py`` says; with ``--diagnostics full`` also ``cause.NAME`` (norms, curvature,
     correlates). Without a checkpoint the result is empty.
+
+    Args:
+        plan, method, task: What was trained, and how.
+        trained: The R models, with the checkpoints that the training kept.
+        prepared: The seed's data, for the groups of its training rows.
     """
     if not trained.checkpoints:
         return {}

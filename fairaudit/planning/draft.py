@@ -133,6 +133,11 @@ def refuse_noisy_counts(
     would follow noise. Methods whose threshold does not scale gradients limit by themselves what a
     noised count can do, and are not refused.
 
+    Args:
+        spec: The method.
+        settings: The arm's numbers by name, the noise multipliers of its queries included.
+        schedule: For the expected batch size.
+
     Raises:
         PrivacyError: A noise multiplier of a count over the expected batch size is above
             ``LARGEST_COUNT_NOISE``.

@@ -414,8 +414,14 @@ def _arm(audited: ArmFacts, report: Report, config: AuditConfig, dataset: Datase
 
     The event follows from the numbers and the stored schedule, epsilon from the event; of a search
     from the stored noise of all that is tried and of scores. So a report that was edited, or that
-    another version made, promises nothing here. No row of the data has a say in it; a model of the
-    user's own is made for them, as in the audit.
+    another version made, promises nothing here. No value of the data changes the guarantee; a model
+    of the user's own is made for their records, as in the audit.
+
+    Args:
+        audited: The arm in the report.
+        report: Of the audit.
+        config: The options to train this arm, as of :func:`_config`.
+        dataset: The data now; public sizes follow from it.
 
     Raises:
         ConfigError: The arm's guarantee is not that of the report, a number lies out of its range,

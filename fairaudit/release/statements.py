@@ -137,7 +137,10 @@ def _json(event: PrivacyEvent) -> JsonValue:
 
 
 def not_covered(plan: ReleasePlan, recipe: ReleaseRecipe) -> Iterator[str]:
-    """What epsilon does not cover, as phrases for the list in ``privacy.json`` and in the card."""
+    """What epsilon does not cover, as phrases for the list in ``privacy.json`` and in the card.
+
+    Arguments are those of :func:`privacy_statement`.
+    """
     yield from find(plan.arm.method).unprotected
     if plan.has_own_pool:
         yield (
@@ -229,7 +232,10 @@ def evidence(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, JsonVal
 
 
 def card(plan: ReleasePlan, recipe: ReleaseRecipe) -> str:
-    """The text of ``MODEL_CARD.md``: the model, its use, privacy and audit, for people."""
+    """The text of ``MODEL_CARD.md``: the model, its use, privacy and audit, for people.
+
+    Arguments are those of :func:`privacy_statement`.
+    """
     arm, report = plan.arm, plan.report
     epsilon = arm.privacy.headline
     assert epsilon is not None

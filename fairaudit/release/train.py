@@ -80,6 +80,7 @@ def train_for_release(plan: ReleasePlan) -> TrainedRelease:
     Raises:
         ConfigError: There is no such device.
         TrainingError: Diverged, out of memory, or too few rows or records of a student pool.
+        OutputError: The disk is full.
     """
     torch.set_flush_denormal(True)  # as workers of an audit do; tiny numbers are slow
     config, arm = plan.config, plan.arm
@@ -118,6 +119,11 @@ def _fitted(
     plan: ReleasePlan, task: Task, prepared: SeedData
 ) -> tuple[Sanitised, KeptTraining | None]:
     """Train the arm once, or run its search: the model, and what the search kept (None: no search).
+
+    Args:
+        plan: What is trained.
+        task: The one training; of a search, at its default setting.
+        prepared: The encoded rows.
 
     Raises:
         TrainingError: Diverged, or out of memory; the message does not name the seed.
@@ -202,6 +208,10 @@ def coin_split(dataset: Dataset, options: SplitOptions) -> Split:
     regard to the others. A split that the data bring stays. The options ``balance`` and ``keep``
     are coins, too; the rates of ``balance`` follow from the groups' sizes (with such a split, on
     each side of it), which count as public.
+
+    Args:
+        dataset: All rows.
+        options: Share of test rows, ``balance`` and ``keep``.
     """
     # The seed 0 is not read inside ``from_operating_system``, where a release draws its coins.
     coins = numpy_stream(0, "split", "release")
@@ -235,6 +245,11 @@ def _task(plan: ReleasePlan, prepared: SeedData, device: torch.device = CPU) -> 
     """The one training of a release as a task for the arm's method.
 
     It is made inside ``from_operating_system``, where streams follow from no seed.
+
+    Args:
+        plan: What is trained.
+        prepared: The encoded rows.
+        device: Where the engine computes.
     """
     config, arm, schedule = plan.config, plan.arm, plan.training
     seed = secrets.randbits(62)  # for what a model of the user's own draws; streams do not read it
