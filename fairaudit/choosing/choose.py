@@ -83,7 +83,7 @@ class Candidates:
         most, cost, cost_group = -math.inf, None, ""
         for group in first.by_group:
             estimate = group.estimates.get(COST)
-            # A group with a note is too small to be judged.
+            # A group with a note is not judged, mostly as it is too small.
             if first.note_on(group) or estimate is None or estimate.value is None:
                 continue
             if estimate.value > most:
@@ -246,7 +246,7 @@ def choose(
             "studies": {choice.name: choice},
             "reproduce": _reproduce(prepared.resolved, pool.looks),
         }
-        formats = ("json", *config.format)  # `train` starts from it
+        formats = ("json", *config.format)  # `fairaudit train` starts from report.json
         return write_report(report.model_copy(update=update), config.out, formats)
 
 

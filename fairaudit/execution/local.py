@@ -38,11 +38,12 @@ PRELOAD = (
     "torch",
     "pyarrow.csv",
     "pyarrow.parquet",
-    "sklearn.linear_model",  # also for those who import it lazily
+    "sklearn.linear_model",  # workers that import it lazily find it loaded
     "fairaudit.execution.scheduler",  # what a task is made of
     "fairaudit.execution.worker",
 )
-# Python started with it does not import a numpy.py that happens to lie in the current folder.
+# Python started with this variable does not import a numpy.py that happens to lie in the current
+# folder.
 _SAFE_PATH = "PYTHONSAFEPATH"
 # OpenMP and BLAS read these once, when they are loaded.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")

@@ -1,6 +1,6 @@
 """Workers on a Ray cluster.
 
-One actor each, so that a seed's encoding is made once per worker here too.
+Each worker is one Ray actor, so that a seed's encoding is made once per worker here too.
 
 No directory is shared. What every task reads is put into Ray's object store once and is mapped by
 the workers of each machine; tasks and answers travel by call. Ray retries and stores nothing for
@@ -47,8 +47,8 @@ Answer = TypeVar("Answer")
 _ATTEMPTS = 3  # failed starts of workers in a row, after which the cluster is given up
 # Packages whose version decides the bits of a result.
 _DECIDE_BITS = ("fairaudit", "numpy", "scipy", "scikit-learn", "torch")
-# Read when Ray is imported: no statistics leave the machine, and its warning of a change to come
-# stays quiet.
+# Variables that Ray reads when it is imported: no statistics leave the machine, and Ray's warning
+# of a change to come stays quiet.
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 # Likewise, for a cluster that is started on this machine alone: it listens on the loopback address,
 # not on every network, and asks for a token, which Ray would else write into the home directory.

@@ -242,7 +242,7 @@ def _series(trained: TrainedReplicates) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     series = trained.trace.stacked()  # name -> steps [T], values [T, R, ..]
     name = "group_noise_multiplier"
-    if name in series and trained.event is not None:  # without noise it says nothing
+    if name in series and trained.event is not None:  # the series says nothing without noise
         # The mean over steps and repeats of [T, R, K].
         arrays[f"reading.{name}"] = series[name][1].double().numpy().mean((0, 1))
     for name, (steps, values) in series.items():

@@ -127,7 +127,7 @@ def _lacking(resolver: SettingsResolver, spec: MethodSpec) -> Lacking | None:
     """Why the method cannot be trained by this audit; None where it can."""
     for capability in CAPABILITIES:
         lacking = capability.unsuited(spec, resolver.config)
-        if lacking is not None:  # it does not go with another option
+        if lacking is not None:  # the method does not go with another option
             return lacking
     lacking = unmet(spec, resolver.sizes)
     if lacking is not None:

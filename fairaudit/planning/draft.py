@@ -208,7 +208,7 @@ def _settings_without_noise(
             value = given.get(name, of_all_methods.get(name))
             if value is None:
                 value = resolver.default(spec, name)
-                # Z is never below C: a larger bound that is given moves it along.
+                # Z is never below C: a larger bound that is given moves Z along.
                 if name == "threshold":
                     value = max(value, settings["max_grad_norm"])
             settings[name] = resolver.checked(spec, name, value)

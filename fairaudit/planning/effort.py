@@ -36,8 +36,8 @@ HESSIAN = 0.5  # of adding a record to a Hessian, over the square of the number 
 ANGLES_SHARE, TERMS_SHARE = 0.12, 0.1
 JOB = 2e9  # of the rest of an audit of one arm at one seed: data, predictions, their measures
 ANGLES = 2e7  # of the angles of a checkpoint by one grouping, whatever the model
-TERMS = 5e7  # of its terms
-BATCH = 1.5e6  # of a batch that is drawn for them, whatever the model
+TERMS = 5e7  # of the terms of a checkpoint, likewise
+BATCH = 1.5e6  # of a batch that is drawn for angles or terms, whatever the model
 READ = 1.5  # of a gradient that is read (summed plain and clipped), over one in training
 FORMS = 24.0  # of the second order of the terms for one record, over a gradient in training
 # How much of the angles to read, as (checkpoints, training rows): the first that is in the share.

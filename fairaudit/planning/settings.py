@@ -154,7 +154,8 @@ def _places_read(spec: MethodSpec, settings: Iterable[str]) -> set[Place]:
         settings: Names of the numbers that the arm trains with.
     """
     names = {*settings, *spec.conversions}  # a number may be given by another name of it
-    if spec.control_of:  # its step is scaled by the threshold of the method that it controls
+    # A control's step is scaled by the threshold of the method that it controls.
+    if spec.control_of:
         names.add("threshold")
     methods = [spec.name]
     if spec.settings_method:

@@ -241,7 +241,7 @@ def _network(
             )
     shape = recipe.shape
     if recipe.images is not None and not sees_images(make.model):
-        shape = (int(np.prod(shape)),)  # it reads an image as a row of numbers
+        shape = (int(np.prod(shape)),)  # the network reads an image as a row of numbers
     if not is_factory(make.model):
         sizes = layer_sizes(make.model, recipe.shape, len(recipe.classes), make.hidden)
         # Each output of a layer has a weight for every input, and a bias.
