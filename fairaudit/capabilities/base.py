@@ -90,7 +90,7 @@ class Capability(ABC):
     def arms(
         self, config: AuditConfig, targets: Sequence[float | None], reference: Arm
     ) -> Iterable[Arm]:
-        """The arms of these methods, at each target epsilon of the audit.
+        """The arms of the methods of :meth:`own_methods`, at each target epsilon of the audit.
 
         Args:
             config: The options.
@@ -103,7 +103,7 @@ class Capability(ABC):
         return ()
 
     def identity(self, config: AuditConfig, arm: Arm, delta: float) -> dict[str, object]:
-        """What a training of such an arm depends on beside its code, for the ids of its jobs."""
+        """What a training of such an arm depends on beside its code, JSON-ready, for job ids."""
         raise NotImplementedError(f"{self.name} has no arms")
 
     def train(self, plan: Plan, job: Job, arm: Arm, prepared: SeedData) -> JobContent:
@@ -142,7 +142,7 @@ class Capability(ABC):
         return None
 
     def validation_rows(self, config: AuditConfig, rows: int) -> int:
-        """How many of a seed's ``rows`` training rows are kept for scores and train nothing."""
+        """How many of a seed's ``rows`` training rows a search keeps for scores: none trains."""
         return 0
 
     def search(
@@ -181,7 +181,7 @@ class Capability(ABC):
 
         Args:
             config: The options.
-            ranges: Name of a setting -> where it lies.
+            ranges: Name of a setting -> the range that its values are drawn from.
         """
         return None
 
@@ -194,7 +194,8 @@ class Capability(ABC):
 
         Args:
             plan: Of the audit.
-            dataset, own_model: From which it was made; None: a model of the program.
+            dataset: The data that it was made from.
+            own_model: What is known of a user's own model; None: a model of the program.
 
         Raises:
             ConfigError: The data or other options do not go with these trainings.

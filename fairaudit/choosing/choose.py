@@ -93,7 +93,7 @@ class Candidates:
             arm=key,
             target_epsilon=_target(arm),
             epsilon=arm.privacy.headline,
-            look=self.looks.index(facts.seeds_planned) + 1,  # each look has more seeds
+            look=self.looks.index(facts.seeds_planned) + 1,  # no two looks have equally many seeds
             seeds=facts.seeds_planned,
             outcome=outcome_of(numbers),
             numbers=numbers,
