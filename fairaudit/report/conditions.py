@@ -199,17 +199,21 @@ def _rule_number(report: Report, arm: ArmFacts, gate: GateRecord, target: GateTa
     """The number that decides a rule, as the table by group shows it: a gap has its sign."""
     if gate.kind != "gap":
         return interval_of(target)
-    # A target's reference is "" where its number depends on none, as a gap within a model. The sign
-    # is then that of the table, which has the order of its groups from one of the comparisons. A
-    # reference has no table, only a comparison by itself.
-    if target.reference:
-        judged = _comparison_at(report, target.arm, target.grouping, target.reference)
-    else:
-        judged = comparison_of(report, arm, target.grouping) or _comparison_at(
-            report, arm.key, target.grouping
-        )
+    judged = _judged_comparison(report, arm, target)
     number = rule_number(judged, gate.metric, target.groups) if judged is not None else None
     return interval_of(target) if number is None else number
+
+
+def _judged_comparison(report: Report, arm: ArmFacts, target: GateTarget) -> Comparison | None:
+    """The comparison in which a rule's number stands, and whose table has the order of groups."""
+    if target.reference:
+        return _comparison_at(report, target.arm, target.grouping, target.reference)
+    # A target's reference is "" where its number depends on none, as a gap within a model. The
+    # table then has its order from one of the arm's comparisons. A reference has no table, only a
+    # comparison by itself.
+    return comparison_of(report, arm, target.grouping) or _comparison_at(
+        report, arm.key, target.grouping
+    )
 
 
 def _comparison_at(
@@ -261,12 +265,14 @@ def _gap_without_privacy(
     """The gap that a rule judges, measured of the arm's reference by itself, without privacy.
 
     None where the rule is about no gap, and where it is about a gap in a cost: a cost is a
-    difference to the reference, so the reference itself has none.
+    difference to the reference, so the reference itself has none. Its sign is by the order of
+    groups of the number beside which it stands.
     """
     reference = _comparison_at(report, arm.reference, target.grouping)
     if gate.kind != "gap" or reference is None:
         return None
-    return rule_number(reference, gate.metric, target.groups)
+    table = _judged_comparison(report, arm, target)
+    return rule_number(reference, gate.metric, target.groups, table)
 
 
 def _constant_findings(report: Report) -> Iterator[FindingMessage]:

@@ -266,18 +266,22 @@ def gap_between(comparison: Comparison, metric: str, groups: Sequence[str]) -> G
     return _pair_gap(comparison, metric, *groups) if len(groups) == 2 else None
 
 
-def rule_number(comparison: Comparison, metric: str, groups: Sequence[str]) -> Interval | None:
+def rule_number(
+    comparison: Comparison, metric: str, groups: Sequence[str], table: Comparison | None = None
+) -> Interval | None:
     """The number of a gap that a rule was held against, as the table shows it; None without one.
 
     Args:
         comparison, metric: Where the gap stands.
         groups: Both of its groups, in whichever order.
+        table: Whose table has the order of the groups, and so the sign; None: that of
+            ``comparison``.
     """
     gap = gap_between(comparison, metric, groups)
     if gap is None or gap.signed.value is None:
         return None
     # The table's row of a pair has one order for all measures, which may be the other one.
-    if gap.kind == "pair" and _ordered_groups(comparison, gap) == (gap.b, gap.a):
+    if gap.kind == "pair" and _ordered_groups(table or comparison, gap) == (gap.b, gap.a):
         gap = gap.reversed
     return interval_of(gap.signed)
 

@@ -145,13 +145,21 @@ def edges(tuned: Tuned, arms: Mapping[str, ArmFacts]) -> Iterator[FindingMessage
 
 
 def _best_at_edge(search: ArmSearch, name: str) -> list[float]:
-    """A setting's value in the best candidate of each seed at which it lies at an edge."""
+    """A setting's value in the best candidate of each seed at which it lies at an edge.
+
+    Values are as drawn from the range, of which the edge is one.
+    """
     values = []
     for seed in search.seeds:
         best = seed.best
         if best is not None and name in best.at_edge:
             # Epochs are searched, too, but are no setting: a candidate has them as a field.
-            values.append(best.settings.get(name, float(best.epochs)))
+            value = best.settings.get(name, float(best.epochs))
+            threshold = search.searched.get("threshold")
+            if name == "learning_rate" and threshold is not None and threshold.default:
+                # A candidate trains with its learning rate times its threshold over the default.
+                value *= threshold.default / best.settings["threshold"]
+            values.append(value)
     return values
 
 

@@ -534,6 +534,23 @@ def test_a_gap_within_a_model_is_told_with_the_sign_that_the_table_gives_it(othe
     assert text.startswith("gap of selection rate at most 1 point: -3.0 [-4.0, -2.0]")
 
 
+def test_both_numbers_of_a_rule_are_by_one_order_of_groups():
+    # F gains 4 points, so M stands first; F is chosen more often, by 5 points without privacy.
+    with_privacy = gap("F", "M", 0.03, 0.004, metric="selection_rate")
+    without = gap("F", "M", 0.05, 0.004, metric="selection_rate")
+    private = comparison("dpsgd", (-0.04, 0.0))
+    reference = comparison("sgd", (0.0, 0.0), reference="")
+    report = report_with(
+        replace(reference, gaps=(without,)),
+        replace(private, gaps=(*private.gaps, with_privacy)),
+        arms=(SGD, DPSGD),
+    )
+    report = with_verdict(report, check(report, parse_rules(["selection_rate_gap > 1 points"])))
+    (text,) = (f.text for f in report.findings if (f.code[:4], f.arm) == ("rule", "dpsgd"))
+    assert "-3.0 [-3.4, -2.6]" in text
+    assert "; -5.0 without privacy." in text
+
+
 def test_a_rule_that_other_groups_could_decide_names_those_that_do():
     report = report_with(comparison("dpsgd", (0.08, 0.012)))
     rules = parse_rules(["privacy_cost > 3 points", "privacy_cost@sex=F > 2 points"])

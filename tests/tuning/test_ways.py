@@ -264,8 +264,8 @@ def test_the_table_of_best_settings_has_what_an_arm_searched_and_its_epochs(tune
     assert [row[2:5] for row in best.rows] == [("0.3", "4", "–"), ("–", "8", "–")]
 
 
-def at_edges(*best, default=0.1):
-    search = search_of(*best)
+def at_edges(*best, default=0.1, search=None):
+    search = search or search_of(*best)
     where = search.searched["learning_rate"].model_copy(update={"default": default})
     search = search.model_copy(update={"searched": {**search.searched, "learning_rate": where}})
     told = Tuned(
@@ -290,6 +290,16 @@ def test_a_best_setting_at_the_edge_at_most_seeds_asks_for_a_wider_search():
     epochs = tried(0.1, at_edge=("epochs",), epochs=8)
     assert at_edges(epochs, epochs) == [("at_edge", "epochs", 8.0, "search wider")]
     assert at_edges(high, high, default=1.0) == []  # nothing beyond the default is admitted
+
+
+def test_a_learning_rate_counts_as_it_was_drawn_where_a_threshold_scales_it():
+    # Four times the default threshold: the rate of the range's upper end trains as 3.96.
+    drawn = tried(3.96, at_edge=("learning_rate",))
+    drawn = drawn.model_copy(update={"settings": {"learning_rate": 3.96, "threshold": 4.0}})
+    search = search_of(drawn, drawn)
+    threshold = Searched(default=1.0, low=0.25, high=8.0, choices=())
+    search = search.model_copy(update={"searched": {**search.searched, "threshold": threshold}})
+    assert at_edges(search=search) == [("at_edge", "learning_rate", 0.99, "search wider")]
 
 
 def test_a_way_that_failed_is_told_and_its_rules_are_open(tuned):
