@@ -13,6 +13,7 @@ from fairaudit.errors import ConfigError
 
 STDIN: Final = "-"
 STORES: Final = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
+# With one slash, too: a `Path` made of an address has lost the other.
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}(?=[^/])|(file):/{1,3}(?=[^/])")
 # Words in the name of a parameter that holds a credential.
 _SECRETS: Final = re.compile(r"key|secret|token|passw|sig|cred", re.IGNORECASE)

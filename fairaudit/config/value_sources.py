@@ -228,18 +228,19 @@ def _misfit(error: ValidationError, origins: Mapping[str, str]) -> ConfigError:
     """The error to raise for the first value that pydantic refused: it names value and origin."""
     first = error.errors(include_url=False)[0]
     field = str(first["loc"][0])
+    # The path of names to the value; whole numbers in it are places in a list.
     where = ".".join(str(part) for part in first["loc"] if not isinstance(part, int))
     origin = origins.get(field, OPTION)
     if origin == OPTION:
         origin = f"option {option_name(field)}"
-    expected = first["msg"].removeprefix("Value error, ")
+    expected = first["msg"].removeprefix("Value error, ")  # pydantic's, before our own words
     return ConfigError(f"{where} = {_shown(first['input'])} ({origin}) does not fit: {expected}")
 
 
 def parse_pairs(parts: Sequence[str], name: str) -> dict[str, str]:
     """``["a=1", "b=2"]`` as a mapping; the last ``=`` separates, so names may contain one.
 
-    Of ``contrast`` and ``zero`` it is the first, for a value may be ``<=25``.
+    In pairs of ``contrast`` and ``zero`` the first ``=`` separates, for a value may be ``<=25``.
 
     Args:
         parts: What was typed, each NAME=VALUE.
@@ -293,7 +294,8 @@ def _refuse_untrusted(resolved: ResolvedConfig, folder: Path) -> None:
     config = resolved.config
     home = os.path.realpath(folder)
     out = os.path.realpath(folder / config.out)
-    # Option, whether its value may not come from a found file, and what such a value does.
+    # Option, whether its value may not come from a found file (a text: if it is not empty), and what
+    # such a value does.
     reaches = (
         ("method", any(map(is_factory, config.method)), "runs code"),
         ("model", is_factory(config.model), "runs code"),
@@ -380,7 +382,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, object]:
 def _options_of_file(path: Path) -> Mapping[str, object]:
     """The options in a TOML file: the whole content, but of ``pyproject.toml`` one table.
 
-    That is ``[tool.fairaudit]``; without it there are none.
+    That table is ``[tool.fairaudit]``; a ``pyproject.toml`` without it sets no options.
     """
     content = read_toml(path)
     if path.name != PYPROJECT:

@@ -122,7 +122,7 @@ def read_by(codebook: Codebook, config: AuditConfig) -> Dataset:
         has_gap |= column.is_null().to_numpy()
     if codebook.shape is not None:
         is_used &= ~has_gap  # an image that cannot be used
-    if config.missing != "impute":
+    if config.missing != "impute":  # with `error`, too: a row is left out, and never an error
         is_used &= ~(has_gap | lacks_group)
     used = np.flatnonzero(is_used)
     index = {name: code for code, name in enumerate(codebook.classes)}
@@ -140,7 +140,7 @@ def read_by(codebook: Codebook, config: AuditConfig) -> Dataset:
         favourable=None if codebook.favourable is None else index[codebook.favourable],
         groupings=tuple(replace(grouping, groups=grouping.groups[used]) for grouping in groupings),
         split=None if split is None else split[used],
-        rows_read=len(labels) + stored.lost,
+        rows_read=len(labels) + stored.lost,  # rows that could not be read count, too
         columns_read=len(source.schema.names),
         declared={n: column for n, column in config.declared.items() if n in is_feature},
     )
@@ -157,7 +157,7 @@ def _open(codebook: Codebook, config: AuditConfig) -> tuple[StoredColumns, DataS
             codebook.shape, resized=config.resize is not None, pixels=config.pixels
         )
         (image,) = codebook.features  # images are the only feature
-    needed = dict.fromkeys([*codebook.features, *config.group, codebook.label])
+    needed = dict.fromkeys([*codebook.features, *config.group, codebook.label])  # an ordered set
     if config.split_column is not None:
         needed[config.split_column] = None
     source = open_alone(config.data, options, image, list(needed), config.text)

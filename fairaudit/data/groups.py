@@ -108,9 +108,9 @@ def make_groupings(
 def crossed(groupings: Sequence[Grouping]) -> Levels:
     """The intersections of groupings as levels: every combination that some row has.
 
-    A row that lacks one of the groups, as it has the missing level or no group (below 0), lacks the
-    intersection: its code is -1. The names of combinations with such a level stay in the list,
-    without rows.
+    A row that lacks a group of some grouping (it has the missing level there, or no group, below 0)
+    lacks the intersection: its code is -1. The names of combinations with a missing level stay in
+    the list, without rows.
     """
     lacks_group = np.zeros(len(groupings[0].groups), np.bool_)
     for grouping in groupings:
@@ -175,7 +175,11 @@ def _divided_pair(text: str, groupings: Sequence[Grouping]) -> Sequence[str]:
 
 
 def restrict(grouping: Grouping, rows: Int64) -> Grouping:
-    """The grouping on the rows ``[n]`` that are used, without groups that have none of them.
+    """The grouping on the rows that are used, without groups that have none of them.
+
+    Args:
+        grouping: Of all rows.
+        rows: Indices of the used rows, ``[n]``.
 
     Raises:
         DataError: Fewer than two named groups are left.
@@ -199,6 +203,10 @@ def _grouping_of_column(
         column: Its values.
         spec: How its numbers are cut into bins, as in :func:`binned`; None: at the quartiles if
             there are more than 20 distinct numbers, else not at all.
+
+    Raises:
+        ConfigError: ``spec`` for a column that holds no numbers, or one that is no bins.
+        DataError: The column looks like an id, or cannot be cut at quantiles: it has one value.
     """
     kind = kind_of(column.type)
     if spec is not None and kind != "number":
@@ -219,6 +227,7 @@ def _grouping_of_column(
         levels = binned(name, numeric_values(column), spec)
         levels = levels_in_use(levels, np.arange(len(levels.codes)))  # without empty bins
     grouping = _grouping_of_levels(name, levels)
+    # Quantiles depend on the rows: the edges are fitted to them.
     grouping = replace(grouping, fitted=spec is not None and spec.startswith("q"))
     for names in near_equal(levels.names):
         notices.append(NearEqualNames("groups of", name, tuple(names)))
@@ -266,6 +275,10 @@ def binned(name: str, values: NDArray[np.float64], spec: str) -> Levels:
 
     Returns:
         The bins as levels, also those that hold no row.
+
+    Raises:
+        ConfigError: ``spec`` is neither.
+        DataError: Quantile bins of a column with fewer than two distinct numbers.
     """
     if spec[:1] == "q":
         count = int(spec[1:]) if spec[1:].isdecimal() else 0
@@ -277,20 +290,20 @@ def binned(name: str, values: NDArray[np.float64], spec: str) -> Levels:
             raise DataError(f"group column {quoted(name)} has one value, or none, in all rows")
         edges = np.unique(np.quantile(present, np.arange(1, count) / count))
         edges = edges[edges > distinct[0]]  # so that no bin is empty by ties
-        if not len(edges):  # the smallest value is that of so many rows that every quantile is it
+        if not len(edges):  # so many rows have the smallest value that every quantile equals it
             edges = distinct[1:2]
     else:
         try:
             edges = np.array([float(part) for part in spec.split(",")])
         except ValueError:
-            edges = np.array([np.nan])
+            edges = np.array([np.nan])  # no list of numbers: refused below, as infinite edges are
         if not np.isfinite(edges).all() or np.any(np.diff(edges) <= 0):
             raise ConfigError(
                 f"--bin {quoted(name)}: {quoted(spec)} is not a rising list of numbers",
                 "write for example 18,30,60 or q4",
             )
     texts = _texts_of(edges.tolist())
-    # No sign that a gate expression would need quoted.
+    # Names without any sign for which a gate expression would need quotes.
     names = [f"{low} to under {high}" for low, high in pairwise(texts)]
     names = [f"under {texts[0]}", *names, f"{texts[-1]} and over"]
     cut = np.searchsorted(edges, values, side="right").astype(np.int64)

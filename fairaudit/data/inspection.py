@@ -245,7 +245,7 @@ def _column_summaries(
     read = columns_of(checked.table)
     features = {} if audited is None else columns_of(audited.features)
     for field in checked.source.schema:
-        missing = distinct = None
+        missing = distinct = None  # share of rows, and count; None: the column was not read
         type_text = str(field.type)
         column = read.get(field.name)
         if column is not None:

@@ -132,8 +132,8 @@ def load_scored(
 ) -> Scored:
     """Read a table of predictions; rows without a label or a prediction are left out and counted.
 
-    A record without a prediction at one seed or of one model is left out for all, so that they are
-    compared on the same records; gates about a group that lacks some do not pass.
+    A record without a prediction at one seed or of one model is left out for all seeds and models,
+    so that these are compared on the same records; gates about a group that lacks some do not pass.
 
     Args:
         config: Its ``label`` names the column of true labels; ``group`` and the options of groups
@@ -145,7 +145,7 @@ def load_scored(
         row_column: Column that identifies a record at all seeds; None: its place among the rows of
             the seed does.
         classes: The classes in the order of the columns of probabilities, or the one class of a
-            single column; empty: names say which is whose.
+            single column; empty: names say which column is which class's.
 
     Raises:
         DataError: A file or a column that cannot be used. ConfigError: Options that do not fit it.
@@ -156,6 +156,7 @@ def load_scored(
     model_names = [y_pred] if baseline_pred is None else [y_pred, baseline_pred]
     columns_of_models = _prediction_columns(table, model_names, config)
     predicted = [column for columns in columns_of_models for column in columns]
+    # Odd columns of predictions are refused; other odd columns are not used here.
     odd = [column for column in checked.odd if column.name in predicted]
     if odd:
         raise unusable(odd, too_many={})
@@ -175,7 +176,7 @@ def load_scored(
     groupings, group_notices = make_groupings(records, config)
     notices = [*checked.notices, *label.notices, *group_notices]
     notices += [*_equality_notices(equal), *status.notices()]
-    if not classes:
+    if not classes:  # else the user said which column is which class's, and no name decided
         notices += [notice for model in models for notice in _name_notices(model, label)]
     dataset = _scored_dataset(checked, config, label, groupings, status)
     dataset = replace(dataset, notices=tuple(notices))
@@ -215,8 +216,8 @@ class _RecordStatus:
     """Which of the n records of a table of predictions are measured; masks ``[n]``.
 
     Args:
-        is_labelled: It has a label.
-        is_predicted: It has a prediction of every model at every seed that it has a row of.
+        is_labelled: The record has a label.
+        is_predicted: It has a prediction of every model at every seed at which it has a row.
         is_first: It is no copy of an earlier record.
     """
 
@@ -259,14 +260,15 @@ def _record_status(
 
     Args:
         layout: Which record each of the N rows is.
-        label: Of the records.
-        models: The models' predictions.
+        label: The label of each of the n records; codes below 0: none.
+        models: The models' predictions, by row of the table.
         equal: Which records are equal, and whether they are copies.
     """
     lacks_prediction = np.zeros(len(layout.record), np.bool_)  # by row
     for model in models:
         lacks_prediction |= np.isnan(model.probabilities).any(axis=1)
-    # By record: at how many seeds a prediction is lacking. One is enough to leave the record out.
+    # ``[n]``: at how many of a record's seeds a prediction is lacking. One is enough to leave the
+    # record out.
     n_lacking = np.bincount(layout.record, lacks_prediction, minlength=len(layout.first))
     is_predicted = n_lacking == 0
     is_first = ~equal.repeated if equal.are_copies else np.ones_like(is_predicted)
@@ -286,8 +288,9 @@ def _scored_dataset(
         checked: The table.
         config: The options by which its label and groups are read.
         label, groupings: Of all n records.
-        status: Which of them are measured.
+        status: Which of the records are measured.
     """
+    # Records that are left out are counted by the groups of the first grouping.
     counted = first_grouping(groupings, len(status.is_labelled))
     labelled = np.flatnonzero(status.is_labelled)
     # Groups are those of labelled records: one of which nothing is predicted stays a group, so that
@@ -328,7 +331,7 @@ def _refuse_equal_seeds(
         layout: Says what the seeds are called.
 
     Raises:
-        DataError: Those of two seeds are equal.
+        DataError: The predictions of two seeds are equal.
     """
     for one, other in combinations(range(len(predictions)), 2):
         a, b = predictions[one], predictions[other]
@@ -344,7 +347,7 @@ class _EqualRecords(NamedTuple):
 
     Args:
         rows: Which of the n records are equal, and whether equal ones are copies.
-        n_shared_ids: How many share an id with an earlier one that they are not equal to.
+        n_shared_ids: How many share their id with an earlier record, and are equal to no earlier one.
     """
 
     rows: EqualRows
@@ -361,8 +364,8 @@ def _equal_records(
     """Find the records that are equal in all that the table says of them, predictions included.
 
     Where a column of ids says who is one person, equal records are copies and records of different
-    ids are different people. Without such a column, or if it is empty, it is decided as in an
-    audit, by :mod:`fairaudit.data.copies`.
+    ids are different people. Without such a column, or if it is empty, whether equal records are
+    copies is decided as in an audit, by :mod:`fairaudit.data.copies`.
 
     Args:
         table: Rows of all seeds.
@@ -413,7 +416,7 @@ def _mixed_in_by_seed(
         codes: The column, of all N rows.
         layout: Which seed and record each row is.
     """
-    mixed = hashes.copy()
+    mixed = hashes.copy()  # the caller's array stays as it is
     for seed in range(len(layout.names)):
         rows = np.flatnonzero(layout.seed == seed)
         records = layout.record[rows]
@@ -441,7 +444,8 @@ def _prediction_columns(
         config: Names the label.
 
     Raises:
-        ConfigError: One is the label, or a model is its own baseline. DataError: There is none.
+        ConfigError: One of the columns is the label, or a model is its own baseline.
+        DataError: A column is not in the table.
     """
     columns_of_models: list[list[str]] = []
     for name in model_names:
@@ -449,7 +453,7 @@ def _prediction_columns(
         columns = [name]
         if name not in table.column_names:
             columns = [part.strip() for part in name.split(",")]
-        if columns in columns_of_models:
+        if columns in columns_of_models:  # there are at most two models: this one is the baseline
             raise ConfigError(f"prediction column {quoted(model_names[0])} is its own baseline")
         columns_of_models.append(columns)
     for column in (column for columns in columns_of_models for column in columns):
@@ -476,7 +480,8 @@ def _read_predictions(
         classes: As of :func:`load_scored`.
 
     Raises:
-        DataError: The columns hold neither.
+        DataError: The columns hold neither, or not one column for each class.
+        ConfigError: ``classes`` are not those of the label.
     """
     if len(columns) == 1:
         certain = _certain_probabilities(table.column(columns[0]), label.classes)
@@ -491,7 +496,7 @@ def _read_predictions(
     values = np.stack([numeric_values(table.column(column)) for column in columns], axis=1)
     if len(columns) == 1 and len(label.classes) == 2:
         values = np.concatenate([1 - values, values], axis=1)  # taken for the second class's
-        if probable_class(columns[0], label, classes) == 0:
+        if probable_class(columns[0], label, classes) == 0:  # they are the first class's
             values = values[:, ::-1]
     else:
         values = values[:, class_columns(columns, label.classes, classes)]
@@ -510,13 +515,14 @@ def _certain_probabilities(column: pa.ChunkedArray, classes: Sequence[str]) -> F
     Rows without a value are NaN. None where some value of the column spells no class.
     """
     levels = encode_levels(column)
-    # So many values are probabilities; to hold each against all classes would take a while.
+    # A column of so many values holds probabilities. To compare each value with all classes would
+    # take a while.
     if len(levels.names) > _SPELLINGS * len(classes):
         return None
     # A row of 0 and 1 for each level; the last, which a missing value's -1 reads, stays NaN.
     of_levels = np.full((len(levels.names) + 1, len(classes)), np.nan)
     for level, name in enumerate(levels.names):
-        named = same_class(name, classes)
+        named = same_class(name, classes)  # index of the class; None: the value spells none
         if named is None:
             return None
         of_levels[level] = np.arange(len(classes)) == named
@@ -555,8 +561,8 @@ def probable_class(column: str, label: LabelColumn, given: Sequence[str] = ()) -
 def _name_notices(model: _ModelPredictions, label: LabelColumn) -> Iterator[Message]:
     """A notice where names of columns of probabilities decided which class each is about.
 
-    None where their order says the same: a single column would be the positive class's, several
-    would be those of the sorted classes.
+    There is no notice where the columns' names say what would be taken without them: that a single
+    column is the positive class's, that several stand in the order of the sorted classes.
     """
     columns, classes = model.columns, label.classes
     if model.are_classes:
@@ -589,7 +595,8 @@ def _find_layout(
         row_column: As of :func:`load_scored`.
 
     Raises:
-        DataError: No such column; a row without a seed; records that differ between seeds.
+        DataError: No such column; a row without a seed or id; an id twice in a seed; seeds of
+            different numbers of rows, without ``row_column``; records that differ between seeds.
         ConfigError: ``row_column`` in a table without seeds.
     """
     for column in (seed_column, row_column):
@@ -601,6 +608,7 @@ def _find_layout(
         if row_column is not None:
             raise ConfigError("--row-column is about several seeds, and there is one")
         rows = np.arange(table.num_rows, dtype=np.int64)
+        # Every row is a record, and the only seed has no name.
         return PredictionLayout(np.zeros(len(rows), np.int64), rows, rows, ("",))
     seeds = _complete_levels(table, seed_column)
     # What identifies each row's record at all seeds: its id, or its place within its seed.
@@ -634,6 +642,11 @@ def _places_within_seeds(seeds: Int64) -> Int64:
 
 def _refuse_differing(table: pa.Table, fixed: Sequence[str], layout: PredictionLayout) -> None:
     """Refuse truth and groups that are not the same of a record at every seed.
+
+    Args:
+        table: Rows of all seeds.
+        fixed: The columns of truth and groups.
+        layout: Which seed and record each row is.
 
     Raises:
         DataError: Names the column, and the first seed that differs.

@@ -146,6 +146,7 @@ def propose(
         is_first_trait = _trait(groups[0]) < _PAIRED_TRAITS
         changed["group"] = groups[:2] if is_first_trait else groups[:1]
     proposed = config.model_copy(update=changed)
+    # Without changes `dataset` is what the options make; None: its refusal is met in the loop.
     made, refused = None if changed else dataset, []
     # Each round adds the options that the last refusal names. Only then may a refusal of other
     # columns show.
@@ -157,9 +158,9 @@ def propose(
             made = make_dataset(read_checked(proposed) if changed else checked, proposed)
         except UnusableColumns as error:
             refused.append(error.message)
-            changed = _mended(proposed, error)
+            changed = _mended(proposed, error)  # earlier changes are in `proposed` already
             proposed = proposed.model_copy(update=changed)
-        except FairauditError:
+        except FairauditError:  # no option is known to mend it, so `made` stays None
             break
     return Proposal(
         config=proposed,
@@ -176,7 +177,7 @@ def _mended(config: AuditConfig, error: UnusableColumns) -> dict[str, object]:
     fields = {"--missing-values": "missing_values", "--number-format": "number_format"}
     changed: dict[str, tuple[str, ...]] = {}
     for flag, value in error.options:
-        name = fields.get(flag, "drop")
+        name = fields.get(flag, "drop")  # no other flag than `--drop` is left
         changed[name] = (*changed.get(name, getattr(config, name)), value)
     return dict(changed)
 
@@ -194,7 +195,7 @@ def _likely_groups(codes: dict[str, Codes], config: AuditConfig) -> Iterator[str
     """Columns that are named after a trait of people and cut the rows into few groups.
 
     First one column of each trait, in the order of ``_TRAITS``, then the others. Of several columns
-    of a trait the first of texts comes first, else the first.
+    of a trait the first that holds texts is taken, or the first of all where none does.
     """
     likely = []  # to be sorted: trait, whether it is a number, place in the table, name
     for place, (name, column) in enumerate(codes.items()):
@@ -255,8 +256,9 @@ def _suspects(codes: dict[str, Codes]) -> Iterator[str]:
 def _suspected_numbers(column: Codes) -> Iterator[tuple[str, int]]:
     """The lowest and the highest number where it may be a code of a missing value; and its rows.
 
-    It is one of ``_CODES``, in some rows, and further from its neighbour than half of the range of
-    all other numbers.
+    Such a number is one of ``_CODES``, stands in ``_LEAST_ROWS`` rows or more, and is further from
+    the next number than half of the range of all other numbers. The column has more than
+    ``FEW_VALUES`` distinct numbers.
     """
     values = numeric_values(pa.chunked_array([column.values]))
     ascending = np.sort(values)

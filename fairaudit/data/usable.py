@@ -33,8 +33,8 @@ class UsedData:
     Args:
         used: Indices of the n used rows among the N of the file, ascending.
         columns: Names of the feature columns.
-        dropped: reason -> group -> count of rows left out, by the first grouping.
-        missing: column -> group -> count of missing values, likewise.
+        dropped: reason -> group of the first grouping -> count of its rows that are left out.
+        missing: column -> group of the first grouping -> count of its missing values.
         reasons: column -> why it is no feature.
         equal: Which of the n used rows have the same features, groups and label, by their places in
             ``used``.
@@ -138,7 +138,7 @@ def _choose_features(
     too_many: dict[str, int] = {}  # column -> its different texts
     for name, column in candidates.items():
         if name in refused_names:
-            continue
+            continue  # one error after the loop names all columns that cannot be used
         codes = encode_codes(column).take(used)
         n_levels = int((codes.counts() > 0).sum())
         if name not in config.declared:
@@ -192,11 +192,13 @@ def _equal_rows(
 def _are_used(
     n_labelled: int, gaps: Mapping[str, NDArray[np.bool_]], config: AuditConfig
 ) -> NDArray[np.bool_]:
-    """Which labelled rows are used, a mask: with ``--missing drop`` those without gaps, else all.
+    """Which of the L labelled rows are used, ``[L]``: with ``--missing drop`` those without gaps.
+
+    Otherwise all of them are.
 
     Args:
-        n_labelled: How many rows have a label.
-        gaps: Column -> which of them lack its value, a mask; only columns that lack some.
+        n_labelled: L, how many rows have a label.
+        gaps: Column -> which labelled rows lack its value, ``[L]``; only columns with gaps.
         config: What to do with missing values.
 
     Raises:
@@ -228,7 +230,7 @@ class UnusableColumns(DataError):
 
 
 def unusable(odd: Sequence[OddColumn], too_many: Mapping[str, int]) -> UnusableColumns:
-    """The error that refuses all columns that cannot be used, with the options that mend it.
+    """The error that refuses all columns that cannot be used, with the options that mend this.
 
     Args:
         odd: Columns that are neither numbers nor categories.
@@ -260,12 +262,12 @@ def _find_gaps(
 
     Args:
         table: The columns that may be features, all rows.
-        labelled: Indices of the rows with a label, ``[n]``.
+        labelled: Indices of the L rows with a label, ``[L]``.
         groupings: Of all rows.
         config: Which columns are declared, and whether the last grouping is the intersection.
 
     Returns:
-        Column, also of groups -> which labelled rows lack its value, ``[n]``, for those with gaps;
+        Column, also of groups -> which labelled rows lack its value, ``[L]``, for those with gaps;
         and column -> why it is left out.
     """
     gaps, reasons = {}, {}
@@ -285,5 +287,6 @@ def _find_gaps(
         if grouping.missing is not None:
             lacks = grouping.groups[labelled] == grouping.missing
             if lacks.any():
+                # Of a group that is a feature, too, this counts: a value ``(missing)`` is a gap.
                 gaps[grouping.name] = lacks
     return gaps, reasons

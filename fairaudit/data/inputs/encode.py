@@ -90,6 +90,7 @@ class _Numbers:
         constants = [(column.centre, column.spread or np.inf, column.fill) for column in columns]
         # From [k, 3] to three arrays [k, 1], also where k is 0.
         centre, spread, fill = np.array(constants).reshape(-1, 3, 1).swapaxes(0, 1)
+        # A second input of a number is its indicator of missing values.
         gaps = [place for place, column in enumerate(columns) if len(column.inputs) > 1]
         return cls(
             block,
@@ -141,7 +142,7 @@ class _Codes:
         inputs: list[int] = []
         values: list[float] = []
         for place, (column, start) in enumerate(zip(columns, starts, strict=True)):
-            if column.inputs:
+            if column.inputs:  # codes of a category without inputs set nothing
                 used.append(place)
                 offsets.append(len(inputs))
                 inputs += (start + place_in_column for place_in_column in column.places)

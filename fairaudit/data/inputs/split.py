@@ -82,6 +82,7 @@ def draw_split(dataset: Dataset, options: SplitOptions, seed: int) -> Split:
         assert dataset.records is not None, "cells are of copies"
         cells, records = _cells_of_copies(dataset)
         test = _draw(records, cells, sizes.cells, numpy_stream(seed, "split", "test"))
+        # All copies of the records that are not in the test; `records`: each row's first copy.
         train = np.flatnonzero(~np.isin(dataset.records, test))
     elif dataset.split is None:
         pool = _pool(dataset)
@@ -112,6 +113,7 @@ def leakage_rows(dataset: Dataset, options: SplitOptions) -> Int64:
     rows, groups = np.arange(dataset.n_rows), dataset.first_grouping.groups
     if options.balance:
         counts = _sizes(dataset, options).pool
+        # The stream of seed 0 at every seed, here and below: the same rows are taken out.
         rows = _draw(rows, groups, counts, numpy_stream(0, "membership", "balance"))
     if options.keep:
         counts = _thinned_counts(dataset, options, group_counts(dataset, rows))
@@ -145,7 +147,7 @@ def largest_remainder(total: int, sizes: Int64) -> Int64:
         sizes: Rows of each part, ``[K]``.
 
     Returns:
-        Its share for each part, ``[K]``, within 1 of the exact one.
+        The share of each part, ``[K]``, within 1 of the exact share.
     """
     rows = int(sizes.sum())
     if rows == 0:
@@ -163,7 +165,11 @@ def group_counts(dataset: Dataset, rows: Int64 | NDArray[np.bool_]) -> Int64:
 
 
 def _sizes(dataset: Dataset, options: SplitOptions) -> _Sizes:
-    """Allocate the pool, the test rows and the training rows to the groups, before any is drawn."""
+    """Allocate the pool, the test rows and the training rows to the groups, before any is drawn.
+
+    Raises: as :func:`training_size`.
+    """
+    # With `balance` a record is its first row alone (`_pool`), so its copies need no allocation.
     if dataset.records is not None and dataset.split is None and not options.balance:
         return _sizes_of_copies(dataset, options)
     if dataset.split is None:
@@ -203,6 +209,7 @@ def _cells_of_copies(dataset: Dataset) -> tuple[Int64, Int64]:
         ascending.
     """
     assert dataset.records is not None
+    # How many rows each row's record has, ``[N]``; `records` is the first row of each row's record.
     copies = np.bincount(dataset.records, minlength=dataset.n_rows)[dataset.records]
     _, copies_index = np.unique(copies, return_inverse=True)  # 0.. of the counts that occur
     n_counts = int(copies_index.max()) + 1
@@ -215,6 +222,8 @@ def _sizes_of_copies(dataset: Dataset, options: SplitOptions) -> _Sizes:
 
     Test rows are shared out among groups by their records, then within a group among its cells. A
     test record stands once; a training record stands with all of its copies.
+
+    Raises: as :func:`training_size`.
     """
     assert dataset.records is not None
     cells, records = _cells_of_copies(dataset)
@@ -250,6 +259,10 @@ def _balanced_counts(dataset: Dataset, counts: Int64) -> Int64:
     """Cut the counts ``[K]`` of all named groups to that of the smallest, for ``balance``.
 
     The missing level, of rows without a group, gets 0.
+
+    Raises:
+        ConfigError: There is no group column.
+        DataError: A named group has no row.
     """
     if not dataset.groupings:
         raise ConfigError("balance needs a group")
@@ -267,7 +280,16 @@ def _balanced_counts(dataset: Dataset, counts: Int64) -> Int64:
 
 
 def _thinned_counts(dataset: Dataset, options: SplitOptions, train: Int64) -> Int64:
-    """Training rows of each group, ``[K]``, after ``--keep`` has thinned the groups it names."""
+    """Training rows of each group, ``[K]``, after ``--keep`` has thinned the groups it names.
+
+    Args:
+        dataset: Says what the groups are called.
+        options: ``keep``: group -> the share of its training rows that stay.
+        train: Training rows of each group before, ``[K]``.
+
+    Raises:
+        ConfigError: ``keep`` names no group, or a number that is no share.
+    """
     if not options.keep:
         return train
     names = dataset.first_grouping.names if dataset.groupings else ()

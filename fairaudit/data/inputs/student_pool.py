@@ -32,9 +32,9 @@ class PoolEncoded(NamedTuple):
     """One seed's inputs, encoded by constants of the student pool.
 
     Args:
-        encoded: Training and test rows; test rows that are in the pool are not among the latter.
+        encoded: Training rows, and those test rows that are not in the pool.
         pool: Inputs of the pool's records, [m, d].
-        groups: Their groups by the first grouping, [m]; None where they are not known.
+        groups: Groups of the pool's records by the first grouping, [m]; None where not known.
     """
 
     encoded: Encoded
@@ -70,7 +70,7 @@ def pool_size(dataset: Dataset, config: AuditConfig) -> int:
 
 
 def pool_digest(config: AuditConfig) -> str | None:
-    """sha256 of ``--public-data``, None without it."""
+    """sha256 of ``--public-data`` in hexadecimal; None where the option is not given."""
     if config.public_data is None:
         return None
     images = ImageOptions.of(config.resize, config.channels, config.pixels)
@@ -123,8 +123,8 @@ def load_public(dataset: Dataset, config: AuditConfig) -> PublicRows:
     """Read ``--public-data``; a label in it is not looked at.
 
     Raises:
-        DataError: A file that cannot be read, that lacks a feature of the audited table, or in
-            which one is of another kind.
+        DataError: The file cannot be read, lacks a feature of the audited table, or holds one of
+            another kind.
     """
     assert config.public_data is not None
     table = read_public(config, dataset.features.column_names)
@@ -225,7 +225,7 @@ class PoolEncoder:
         combined, public, levels = dataset, None, {}
         if config.public_data is not None:
             audited, rows, groups = load_public(dataset, config)
-            # An encoder does not read labels and groups, which stay those of the audited rows.
+            # Labels and groups stay those of the audited rows alone: an encoder does not read them.
             combined = replace(dataset, features=pa.concat_tables([audited, rows]))
             levels = {name: names for name, names in known_by(rows).items() if names is not None}
             public = dataset.n_rows + np.arange(rows.num_rows), groups
@@ -265,7 +265,7 @@ class PoolEncoder:
 
 
 def _selected(rows: InputRows, piece: slice) -> InputRows:
-    """A slice of inputs; it is decoded on demand if they are."""
+    """A slice of inputs; decoded only when it is read, where ``rows`` are."""
     if isinstance(rows, DecodedRows):
         return rows.part(piece)
     return rows[piece]

@@ -71,8 +71,8 @@ def open_archive(path: Path, options: ImageOptions) -> Archive:
         options: How images are read.
 
     Raises:
-        DataError: Not an archive, no or several arrays of images, one of another type or shape, or
-            a column of another length.
+        DataError: Not an archive, no or several arrays of images, images of another type than uint8
+            or of another shape, sides whose shapes differ, or a column of another length.
     """
     arrays = _arrays(path)
     columns, sides = _group_by_column(arrays)
@@ -88,7 +88,7 @@ def open_archive(path: Path, options: ImageOptions) -> Archive:
     n_rows = sum(rows_of_sides)
     refuse_too_large(n_rows, columns[image][0].shape[1:])
     table, ignored = {}, []
-    if sides:  # an array of one side, or of none, is no column beside those of every side
+    if sides:  # an array of some sides alone, or of none, is no column beside those of every side
         ignored = [name for name in arrays if name.rpartition("_")[0] not in columns]
     for name, parts in columns.items():
         if name != image and not _holds_values(parts[0]):
@@ -101,14 +101,15 @@ def open_archive(path: Path, options: ImageOptions) -> Archive:
             )
         try:
             values = np.concatenate(parts)
-        except ValueError:
+        except ValueError:  # the sides' arrays differ beyond the first axis
             raise DataError(f"the parts of {quoted(name)} have different sizes") from None
         if name == image:
-            pixels = fitted(values.reshape(*values.shape[:3], -1), options)  # [N, H, W, C]
+            # [N, H, W, C]: grey images, stored without the last axis, get one channel.
+            pixels = fitted(values.reshape(*values.shape[:3], -1), options)
             table[name] = image_column(np.ascontiguousarray(pixels))
         else:
             table[name] = _column_of(values)
-    if sides and SPLIT not in table:
+    if sides and SPLIT not in table:  # a column ``split`` of the archive's own stays
         table[SPLIT] = pa.array(np.repeat(sides, rows_of_sides).tolist(), pa.string())
     notices: tuple[Message, ...] = ()
     if ignored:
@@ -137,7 +138,7 @@ def _refuse_odd_images(name: str, parts: Parts) -> None:
         DataError: One is empty, has neither 1 nor 3 channels, or is of another type than uint8.
     """
     for pixels in parts:
-        channels = pixels.shape[3:] or (1,)
+        channels = pixels.shape[3:] or (1,)  # without a last axis, [N, H, W]: grey
         if not pixels.size or channels not in ((1,), (3,)):
             raise DataError(
                 f"array {quoted(name)} of shape {' x '.join(map(str, pixels.shape))} holds no "
@@ -172,7 +173,7 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Read an npz file: name -> array.
 
     Raises:
-        DataError: It is damaged, holds Python objects, or unpacks to far more than its size.
+        DataError: The file is damaged, holds Python objects, or unpacks to far more than its size.
     """
     arrays = {}
     try:
@@ -198,7 +199,7 @@ def _group_by_column(arrays: Mapping[str, NDArray[Any]]) -> tuple[dict[str, Part
         names do not tell train from test, every array is a column of one part, and no side is
         given.
     """
-    named: dict[str, dict[str, NDArray[Any]]] = {}
+    named: dict[str, dict[str, NDArray[Any]]] = {}  # column -> side -> array
     for name, values in arrays.items():
         column, _, side = name.rpartition("_")
         if side in _SIDES:
@@ -206,7 +207,7 @@ def _group_by_column(arrays: Mapping[str, NDArray[Any]]) -> tuple[dict[str, Part
     sides = [side for side in _SIDES if any(side in parts for parts in named.values())]
     columns = {}
     for name, parts in named.items():
-        if len(parts) == len(sides):  # there for every side that the archive has
+        if len(parts) == len(sides):  # the column has an array for every side of the archive
             columns[name] = [parts[side] for side in sides]
     if columns and {"train", "test"} <= set(sides):
         return columns, sides

@@ -69,7 +69,7 @@ class ImageFolder(DataSource):
     def digest(self) -> str:
         """The sha256 over names and contents of all files that are read, sorted by name."""
         whole = hashlib.sha256()
-        for name in sorted({*self.files, *self.described} - {""}):
+        for name in sorted({*self.files, *self.described} - {""}):  # "": a row without its image
             content = hashlib.sha256(self._content(name)).hexdigest()
             whole.update(f"{len(name)} {name} {content}\n".encode("utf8", "surrogateescape"))
         return whole.hexdigest()
@@ -114,7 +114,7 @@ def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
     known = images_below(root)
     missing = sorted(set(files) - known)
     if source.is_alone:
-        files = [name if name in known else "" for name in files]
+        files = [name if name in known else "" for name in files]  # "": a missing image
     elif missing:
         raise DataError(
             f"{METADATA} names {numbered(len(missing), 'file')} that are no images of the folder: "
@@ -126,7 +126,7 @@ def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
         notices.append(ImagesNotListed(unlisted))
     columns = table.drop_columns([FILE_NAME])
     declared = {LABEL: LABEL} if LABEL in columns.column_names else {}
-    # The metadata may have a column of that name.
+    # The metadata may have a column `image` already.
     image = IMAGE if IMAGE not in columns.column_names else f"({IMAGE})"
     return ImageFolder(
         format="image folder",

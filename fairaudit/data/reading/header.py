@@ -33,8 +33,8 @@ def refuse_odd_header(path: Path, form: TextForm) -> None:
         form: What is between its fields.
 
     Raises:
-        DataError: There is no header, a second one, the same twice, or a title above it; the hint
-            says what to change.
+        DataError: There is no header, a second one, the same line twice, or a title above it; the
+            hint says what to change.
     """
     lines = _first_lines(path, form)
     name = typed(path.name)
@@ -53,7 +53,7 @@ def refuse_odd_header(path: Path, form: TextForm) -> None:
         )
     columns = list(zip(*regular, strict=True))  # the values of each below the first two lines
     are_numbers = [_of_numbers(column) for column in columns]
-    if not any(are_numbers):
+    if not any(are_numbers):  # where all values are texts, a header looks like a row
         return
     if _is_second_header(second, are_numbers, columns):
         raise DataError(

@@ -175,11 +175,13 @@ class TableFiles(DataSource):
 
     def _with_images(self, table: pa.Table) -> pa.Table:
         """The table with its column of images decoded, if it has one."""
+        # Images of `pixels` are made already, by `_images_of_pixels`.
         if self.image is None or self.image not in table.column_names or self.pixels:
             return table
         stored = table.column(self.image)
         if pa.types.is_struct(stored.type):
             stored = pc.struct_field(stored, _BYTES)
+        # A missing value is given as b"": decoding treats it as a file that is no image.
         files = ((f"row {row:,}", image.as_py() or b"") for row, image in enumerate(stored, 1))
         images = decode_files(len(stored), files, self.options)
         return table.set_column(table.column_names.index(self.image), self.image, images)
@@ -250,6 +252,7 @@ def open_alone(
     if paths is None:
         return _images_at(path, options)
     opened = [open_source(p, is_alone=True, names=text.names) for p in paths]
+    # What folders' names say stays text: to guess its type, all of them would be looked at.
     files = _of_one_schema(_in_folders(path, opened, as_text=True))
     files = with_sides(files)
     schema = files[0].schema
@@ -362,6 +365,7 @@ def _tables(
             fields.append(one)
     if pixels:
         assert image is not None
+        # Binary stands for images: their own type is known only once they are made.
         fields.append(pa.field(image, pa.binary()))
     return TableFiles(
         format=first.format,
@@ -380,6 +384,7 @@ def _name_of(pixels: Sequence[str], schema: pa.Schema) -> str:
     """The name of the column of images that columns of pixels become, used by no other column."""
     if len(pixels) == 1:
         return pixels[0]
+    # A column of pixels that has the name itself makes way for the images.
     return PIXELS if PIXELS not in schema.names or PIXELS in pixels else f"({PIXELS})"
 
 
@@ -432,10 +437,10 @@ def _holds_bytes(arrow_type: pa.DataType) -> bool:
 def _image_column(source: TableFile, dropped: Sequence[str]) -> str | None:
     """The column of a Parquet file that holds image files, by its first value; None if none does.
 
-    They are stored as bytes, or in structs with a field ``bytes``.
+    Image files are stored as bytes, or in structs with a field ``bytes``.
 
     Raises:
-        DataError: Several columns do, or the file is damaged.
+        DataError: Several columns hold image files, or the file is damaged.
     """
     columns = []
     for one in source.schema if source.format == "parquet" else ():

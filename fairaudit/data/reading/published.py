@@ -90,13 +90,18 @@ def _idx_files(folder: Path) -> dict[tuple[str, str, str], Path]:
     for path in sorted(folder.iterdir()):
         match = _IDX.fullmatch(path.name)
         if match and path.is_file():
-            side = "train" if match[2].lower() == "train" else "test"
+            side = "train" if match[2].lower() == "train" else "test"  # also named t10k
             files[match[1], side, match[3].lower()] = path
     return files
 
 
 def _open_idx(folder: Path, options: ImageOptions) -> IdxFiles:
-    """Read a folder of IDX files."""
+    """Read a folder of IDX files.
+
+    Raises:
+        DataError: There are several sets of images, a side lacks images or labels, their numbers or
+            sizes differ, or a file is damaged.
+    """
     files = _idx_files(folder)
     names = sorted({before for before, _, _ in files})
     if len(names) > 1:
@@ -120,6 +125,7 @@ def _open_idx(folder: Path, options: ImageOptions) -> IdxFiles:
     if len({images.shape[1:] for _, images, _ in parts}) > 1:
         raise DataError(f"the images of {folder.name} have different sizes")
     refuse_too_large(sum(len(images) for _, images, _ in parts), (*parts[0][1].shape[1:], 1))
+    # [N, H, W, 1]: IDX images are grey.
     pixels = fitted(np.concatenate([images for _, images, _ in parts])[..., None], options)
     columns: dict[str, pa.Array | pa.ChunkedArray] = {
         IMAGE: image_column(np.ascontiguousarray(pixels)),
@@ -144,7 +150,8 @@ def _idx_array(path: Path, dimensions: int) -> UInt8:
     """The array of bytes of one IDX file.
 
     Raises:
-        DataError: It is none, of other dimensions, or longer or shorter than it says.
+        DataError: It is no IDX file, has another number of dimensions, or is longer or shorter than
+            its head says.
     """
     damaged = DataError(
         f"{path.name} is no IDX file of {dimensions} dimensions, or is damaged", "fetch it again"
@@ -177,9 +184,13 @@ def _list_of(folder: Path, stem: str) -> Path | None:
 
 
 def _open_celeba(folder: Path, options: ImageOptions) -> ImageFolder:
-    """List CelebA's images with their attributes; images of the validation part are left out."""
+    """List CelebA's images with their attributes; images of the validation part are left out.
+
+    Raises:
+        DataError: A list is damaged, or names images that the folder lacks.
+    """
     attributes = _list_of(folder, _ATTRIBUTES)
-    assert attributes is not None
+    assert attributes is not None  # else `is_published` is false
     names, ids, values = _listed_values(attributes, has_names=True)
     partition = _list_of(folder, _PARTITION)
     columns = {name: pa.array(column) for name, column in zip(names, values.T, strict=True)}
@@ -198,6 +209,7 @@ def _open_celeba(folder: Path, options: ImageOptions) -> ImageFolder:
     below = {Path(path).name: path for path in images_below(folder)}
     files = [below.get(ids[row], "") for row in rows]
     missing = [ids[row] for row, file in zip(rows, files, strict=True) if not file]
+    # Where the shape is known rows stand alone: a lacking image is a missing value of its row.
     if missing and options.shape is None:
         raise DataError(
             f"{attributes.name} names {numbered(len(missing), 'image')} that the folder lacks: "
@@ -242,10 +254,10 @@ def _listed_values(
             head, rows = lines[1].split(), [line.split() for line in lines[2:]]
         else:
             rows = [line.split() for line in lines]
-            head = [""] * (len(rows[0]) - 1)
+            head = [""] * (len(rows[0]) - 1)  # columns without names
         values = np.array([row[1:] for row in rows], dtype=np.int64)
         if values.ndim != 2 or values.shape[1] != len(head) or not len(rows):
-            raise ValueError
+            raise ValueError  # becomes the DataError below
     except (OSError, ValueError, IndexError):
         raise DataError(
             f"{quoted(path.name)} is not one of CelebA's lists, or is damaged", "fetch it again"

@@ -163,11 +163,13 @@ def find_types(
                 continue
         # Here the column is a category.
         if oddness is None:
+            # An option for all columns would make these missing: `_with_own_options` asks for that.
             words.update(texts.trimmed.to_pylist())
         else:
             mixed.append(oddness)
         usual_marks += _usual_marks(texts)
     typed_table = pa.table(columns)
+    # Only in a file without types were fractions read from text, with decimal points.
     has_points = is_untyped and any(map(pa.types.is_floating, typed_table.schema.types))
     return TypedColumns(
         typed_table,
@@ -227,7 +229,7 @@ def options_for(odd: Sequence[OddColumn]) -> list[tuple[str, str]]:
     shared = [kind for kind in _FORMATS if all(kind in column.formats for column in of_all)]
     if of_all and shared:
         options["--number-format", shared[0]] = None
-        of_all = []
+        of_all = []  # the shared format serves them: none of them needs one of its own below
     for column in odd:
         if column in of_all or column.needs_own_format:
             kind = column.formats[0] if column.formats else "text"
@@ -255,7 +257,7 @@ def _distinct(name: str, column: pa.ChunkedArray, marks: Collection[str]) -> _Te
     trimmed = pc.utf8_trim_whitespace(values).to_pylist()
     is_value = [text != "" and text not in marks for text in trimmed]
     n_values = sum(is_value)
-    # The code of each old one; whatever is no value, and null as the last, is missing.
+    # The new code of each old code. What is no value is missing, and so is null, the last entry.
     new_codes = np.full(len(values) + 1, n_values, np.int64)
     new_codes[:-1][is_value] = np.arange(n_values)
     old_codes = pc.fill_null(encoded.indices, len(values)).to_numpy(zero_copy_only=False)
@@ -282,7 +284,8 @@ def _as_numbers(
     is_mark = texts.are_usual_marks
     others = texts.trimmed.filter(pc.invert(is_mark))
     if not len(others):
-        # One mark throughout says nothing: all values are missing. Several differ, so are text.
+        # One mark throughout says nothing: all values are missing. Several marks tell rows apart:
+        # they are text.
         n_marks = len(texts.values)
         return texts.with_values(pa.nulls(n_marks, pa.float64())) if n_marks == 1 else None
     if number_format is not None:
@@ -333,6 +336,7 @@ def _without_marked_numbers(
         number = numbers_of(pa.chunked_array([pa.array([mark], pa.large_string())]), None)[0]
         if not number.is_valid:  # the mark is a word
             continue
+        # Not `safe`: that refuses whole numbers which a float does not hold exactly.
         is_mark = pc.fill_null(pc.equal(column.cast(pa.float64(), safe=False), number), False)
         if pc.any(is_mark).as_py():
             seen.add(mark)
@@ -400,6 +404,7 @@ def _oddness(
         if not words or has_leading_zero or n_numbers <= FEW_NUMBERS:
             return None
     signs = "" if content.is_plain else _signs(content.numbers, content.formats)
+    # Where there are words, they are what is told: their option comes first.
     contradicts = not words and _contradicts(content.numbers, number_format)
     if contradicts:
         signs = " with decimal points, and is said to have decimal commas"
