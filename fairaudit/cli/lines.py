@@ -200,6 +200,7 @@ def arm_lines(plan: Plan) -> Iterator[str]:
             pld, rdp = _epsilon_text(privacy.epsilon.pld), _epsilon_text(privacy.epsilon.rdp)
         rows.append((plain(arm.key), guarantee_text(privacy.guarantee), pld, rdp, settings))
     yield from aligned(rows, left={0, 1, 4})
+    # Nothing is fitted or measured before a run.
     guarantees = {arm.key: privacy_of(arm, plan, fitted=(), results={}) for arm in plan.arms}
     if words := attack_sentence(guarantees):
         yield plain(words, 1000)
@@ -311,7 +312,7 @@ def option_lines(resolved: ResolvedConfig, plan: Plan) -> Iterator[str]:
     for name, origin in resolved.origins.items():
         if origin != DEFAULT:
             words = " ".join(words_of(name, getattr(resolved.config, name)))
-            rows.append((plain(words or name, 60), origin))
+            rows.append((plain(words or name, 60), origin))  # an empty list has no words
     for name, rule in sorted(plan.training.rules.items()):
         rows.append((name, f"by rule: {plain(rule, 120)}"))
     yield from aligned(rows, left={0, 1})

@@ -294,8 +294,8 @@ def _refuse_untrusted(resolved: ResolvedConfig, folder: Path) -> None:
     config = resolved.config
     home = os.path.realpath(folder)
     out = os.path.realpath(folder / config.out)
-    # Option, whether its value may not come from a found file (a text: if it is not empty), and what
-    # such a value does.
+    # Option, whether its value may not come from a found file (of a text: it is not empty), and
+    # what such a value does.
     reaches = (
         ("method", any(map(is_factory, config.method)), "runs code"),
         ("model", is_factory(config.model), "runs code"),

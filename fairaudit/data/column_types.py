@@ -234,8 +234,13 @@ def within(
 ) -> tuple[Float64, NDArray[np.bool_]]:
     """Clip numbers to a range, or make those beyond it missing (NaN).
 
+    Args:
+        values: The numbers, ``[n]``; NaN where missing already, which lies beyond no range.
+        limits: The lowest and the highest of the range.
+        treatment: What numbers beyond the range become: the nearer limit, or missing.
+
     Returns:
-        The numbers, ``[n]``; and whether each lay beyond it, ``[n]``.
+        The numbers, ``[n]``; and whether each lay beyond the range, ``[n]``.
     """
     low, high = limits
     beyond = (values < low) | (values > high)

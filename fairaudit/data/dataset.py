@@ -25,7 +25,7 @@ _KEY_BYTES = 16  # of an image's hash, by which equal images are found
 def image_column(pixels: UInt8, missing: NDArray[np.bool_] | None = None) -> pa.ChunkedArray:
     """Make pixels ``[N, H, W, C]``, C-contiguous, one Arrow column of images; nothing is copied.
 
-    ``missing``: which of them stand for no image, ``[N]``; None: none.
+    ``missing``: which of the N images are none, and so null, ``[N]``; None: all are images.
     """
     shape = pixels.shape[1:]
     storage = pa.FixedSizeListArray.from_arrays(

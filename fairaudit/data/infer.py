@@ -74,8 +74,16 @@ def choose_label(
 ) -> LabelChoice:
     """Find the label column: given, else declared by the data, else by its name.
 
+    Args:
+        table: All readable columns.
+        declared: What the data declare: ``label`` -> the column, ``positive`` and ``favourable`` ->
+            its values.
+        declared_by: Where the data declare that, in words; "" if they do not.
+        config: The options.
+
     Raises:
-        DataError: No such column, none is named, or it is also a group.
+        DataError: No such column, no column or several are named like a label, or the label is also
+            a group.
     """
     names = table.column_names
     if config.label is not None:
@@ -134,7 +142,7 @@ def read_label(table: pa.Table, choice: LabelChoice, config: AuditConfig) -> Lab
     classes = levels.names
     favourable, origin = _named_class("favourable", config.favourable, classes, choice)
     positive, _ = _named_class("positive", config.positive, classes, choice)
-    if positive is None:  # where nobody says, the later of two
+    if positive is None:  # where nobody says, the later of two; of more, the favourable or None
         positive = 1 if len(classes) == 2 else favourable
     notices: list[Message] = []
     for names in near_equal(classes):
@@ -152,8 +160,13 @@ def read_label(table: pa.Table, choice: LabelChoice, config: AuditConfig) -> Lab
 def _refuse_unusable_label(name: str, column: pa.ChunkedArray, n_classes: int) -> None:
     """Refuse a label that is constant, missing, continuous or of too many classes.
 
+    Args:
+        name: The label's column.
+        column: Its values.
+        n_classes: How many distinct ones there are.
+
     Raises:
-        DataError: It is.
+        DataError: It is one of these.
     """
     name = quoted(name)
     if n_classes < 2:
@@ -174,9 +187,17 @@ def _named_class(
     classes: tuple[str, ...],
     choice: LabelChoice,
 ) -> tuple[int | None, str]:
-    """Index of the class that an option, else the data, name for a role; and who did.
+    """Index of the class that an option, else the data, name for a role; and who named it.
 
-    None and "" where nobody does.
+    Args:
+        role: What the class is to be.
+        given: The option's value; None: not given.
+        classes: Names of the classes.
+        choice: Has what the data declare.
+
+    Returns:
+        The index and ``given`` or the words of ``choice.declared_by``; None and "" where nobody
+        names a class.
 
     Raises:
         ConfigError: What is named is no class.

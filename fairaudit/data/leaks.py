@@ -53,8 +53,8 @@ def leak_warnings(
     Args:
         columns: Name and codes of each, on the rows of :func:`leak_sample`.
         label: Name of the label column.
-        labels: Class of each row, of all n rows that are used.
-        groupings: Of the same rows.
+        labels: Class of every used row; those of the sample are taken from them.
+        groupings: Of all used rows, likewise.
     """
     sample = leak_sample(len(labels))
     sampled_labels = labels[sample]
@@ -177,7 +177,8 @@ def _best_value(codes: Codes, target: Int64) -> _BestValue:
     repeated = np.flatnonzero(np.bincount(codes.codes, minlength=codes.width) > 1)
     if not guess_errors or not len(repeated):
         return _BestValue(_NOTHING_LEARNED, "")
-    row_of_code = np.full(codes.width, -1, np.int64)  # in the table of counts; -1: not tried
+    # The row of each code in the table `counts`; -1: not tried.
+    row_of_code = np.full(codes.width, -1, np.int64)
     row_of_code[repeated] = np.arange(len(repeated))
     tried = row_of_code[codes.codes]
     cells = tried[tried >= 0] * n_classes + target[tried >= 0]

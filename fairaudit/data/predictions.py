@@ -347,7 +347,8 @@ class _EqualRecords(NamedTuple):
 
     Args:
         rows: Which of the n records are equal, and whether equal ones are copies.
-        n_shared_ids: How many share their id with an earlier record, and are equal to no earlier one.
+        n_shared_ids: How many share their id with an earlier record and are equal to no earlier
+            record.
     """
 
     rows: EqualRows

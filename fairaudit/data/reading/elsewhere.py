@@ -71,7 +71,7 @@ def _copy_of(address: str) -> Path:
             with open(address, "rb") as pipe:
                 return _copy_of_stream(pipe, folder)
         return _copy_of_store(address, folder)
-    except BaseException:
+    except BaseException:  # an interrupt, too, leaves no piece of a copy behind
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
@@ -91,7 +91,10 @@ def _copy_of_stream(stream: BinaryIO, folder: Path) -> Path:
 
 
 def _copy_of_store(address: str, folder: Path) -> Path:
-    """The files at an address: one, those of a folder, or those that a pattern fits.
+    """Copy the files at an address: one, those of a folder, or those that a pattern fits.
+
+    Returns:
+        The copy of the one file, or the folder of the copies.
 
     Raises:
         DataError: As :func:`at_hand`.
@@ -140,6 +143,7 @@ def _copy_file(store: fs.FileSystem, info: fs.FileInfo, copy: Path) -> Path:
     Raises:
         _BrokenOff: Reading failed, or gave fewer bytes than the store says there are.
     """
+    # Not unpacked here, which pyarrow would do by the ending: whoever reads the copy does.
     with store.open_input_stream(info.path, compression=None) as stream:
         with _copy_errors():
             copy.parent.mkdir(parents=True, exist_ok=True)

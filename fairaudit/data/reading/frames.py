@@ -88,11 +88,12 @@ def with_predictions(
         values: Predictions in the order of the rows, as scikit-learn's metrics take them: classes
             or probabilities ``[n]``, or probabilities of the classes ``[n, Y]``.
         argument: The argument that they are of: the name of the column, and of errors.
-        index: The labels of the table's rows in pandas, which a Series of another order is held
-            against; None: they have none.
+        index: The labels of the table's rows in pandas, by which a Series in another order is
+            found; None: the rows have none.
 
     Raises:
-        ConfigError: They are not one number or text for each row.
+        ConfigError: They are not one number or text for each row of the table, or not one for each
+            class and row; or their rows stand in another order.
     """
     _refuse_other_order(values, argument, index)
     array = _array_of(values, argument)
@@ -168,6 +169,7 @@ def with_columns(
     if isinstance(values, pd.DataFrame):
         names = []
         for column in values.columns:
+            # One name: a column of a DataFrame is a Series.
             table, (name,) = with_columns(table, values[column], argument, index)
             names.append(name)
         return table, names
@@ -178,7 +180,7 @@ def with_columns(
     if own_name not in table.column_names:
         return extended.rename_columns([*table.column_names, own_name]), [own_name]
     if table.column(own_name).to_pylist() == extended.column(name).to_pylist():
-        return table, [own_name]
+        return table, [own_name]  # the table has it already
     return extended, [name]
 
 
@@ -228,7 +230,11 @@ def sorted_classes(table: pa.Table, column: str) -> tuple[str, ...]:
 
 
 def _of_pandas(frame: pd.DataFrame) -> pa.Table:
-    """The table of a DataFrame without its index."""
+    """The table of a DataFrame without its index.
+
+    Raises:
+        DataError: Two columns have one name, or Arrow cannot hold a column.
+    """
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()].unique()
         raise DataError(f"the DataFrame has two columns named {listed(map(str, twice))}")
@@ -255,7 +261,7 @@ def _of_pandas(frame: pd.DataFrame) -> pa.Table:
 def _storable(column: pd.Series) -> pd.Series:
     """A column that Arrow can store: intervals and periods, which it cannot, become their text.
 
-    Missing values stay missing, and every other column as it is, but that a sparse one is filled.
+    Missing values stay missing. A sparse column becomes an ordinary one; any other stays as it is.
     """
     dtype = column.dtype
     if isinstance(dtype, pd.SparseDtype):

@@ -119,14 +119,17 @@ def decode_files(
         if image.shape[2] > channels:  # the first one in colour: those before get three channels
             refuse_too_large(n_images, image.shape)
             pixels = np.repeat(pixels, image.shape[2], axis=3)
-        pixels[row] = image
+        pixels[row] = image  # numpy repeats the one channel of a grey image among coloured ones
     return image_column(pixels)
 
 
 def _decode_known(
     n_images: int, files: Iterable[tuple[str, bytes]], options: ImageOptions, shape: Shape
 ) -> pa.ChunkedArray:
-    """Decode image files of a known shape, each by itself; null where that cannot be done."""
+    """Decode image files, each by itself; null where it cannot be, or has another shape.
+
+    Args: as of :func:`decode_files`; ``shape``: height, width and channels of all images.
+    """
     refuse_too_large(n_images, shape)
     pixels = np.zeros((n_images, *shape), np.uint8)
     missing = np.zeros(n_images, np.bool_)
@@ -145,7 +148,12 @@ def _decode_known(
 def decode_image(name: str, content: bytes, options: ImageOptions) -> UInt8:
     """Decode one file to pixels, ``[H, W, 1]`` or ``[H, W, 3]``; transparency is left out.
 
-    It is scaled and made grey or colour as the options say.
+    The image is scaled and made grey or colour as the options say.
+
+    Args:
+        name: What errors call the image.
+        content: The file's bytes.
+        options: How images are read; its ``shape`` is not looked at.
 
     Raises:
         DataError: Damaged, of an unknown kind, too large, or of more than eight bits.
@@ -167,7 +175,7 @@ def decode_image(name: str, content: bytes, options: ImageOptions) -> UInt8:
                 colour = options.channels == "rgb" or turned.mode not in _GREY_MODES
                 mode = "RGB" if colour and options.channels != "grey" else "L"
                 plain = turned if turned.mode == mode else turned.convert(mode)
-                if options.size is not None:
+                if options.size is not None:  # ours is (height, width), Pillow's the other way
                     plain = plain.resize(options.size[::-1], Image.Resampling.BILINEAR)
                 pixels = np.asarray(plain, dtype=np.uint8)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -193,6 +201,9 @@ def fitted(pixels: UInt8, options: ImageOptions) -> UInt8:
 
     Returns:
         Pixels of that size and those channels; the given ones where they have them already.
+
+    Raises:
+        DataError: The scaled images are too large.
     """
     channels = {"auto": pixels.shape[3], "grey": 1, "rgb": 3}[options.channels]
     size = options.size or pixels.shape[1:3]
@@ -203,6 +214,7 @@ def fitted(pixels: UInt8, options: ImageOptions) -> UInt8:
 
     def change(image: UInt8) -> UInt8:
         """Convert and scale one image ``[H, W, C]``."""
+        # Pillow takes grey images without an axis of channels, and sizes as (width, height).
         picture = Image.fromarray(image.squeeze(2) if image.shape[2] == 1 else image)
         picture = picture.convert("L" if channels == 1 else "RGB")
         picture = picture.resize(size[::-1], Image.Resampling.BILINEAR)
@@ -221,6 +233,7 @@ def refuse_too_large(n_images: int, shape: tuple[int, ...]) -> None:
     Raises:
         DataError: Over 8 GiB of pixels.
     """
+    # As Python's own integers (`object`), which do not overflow.
     size = n_images * int(np.prod([int(side) for side in shape], dtype=object))
     if size > MAX_BYTES:
         texts = " x ".join(map(str, shape))

@@ -41,7 +41,9 @@ class PixelLayout:
 
     @classmethod
     def of(cls, text: str | None) -> Self | None:
-        """Make it of ``28x28``, ``32x32x3`` (channels together) or ``3x32x32`` (planes).
+        """The layout that ``28x28``, ``32x32x3`` (channels together) or ``3x32x32`` (planes) says.
+
+        None for None. Where a text reads both ways, as ``3x32x3``, the channels come last.
 
         Raises:
             ConfigError: The text is none of these.
@@ -152,7 +154,7 @@ def read_pixels(
         return layout.images(values), ~has_image
     if len(columns) == 1:
         name = columns[0]
-        columns = names_of(name, layout.values)
+        columns = names_of(name, layout.values)  # a column for each number of the lists
         table = with_numbers(table, {name: layout.values})
     pixel_table = StoredColumns(table, stored.marks)
     lacking = np.zeros(table.num_rows, np.bool_)

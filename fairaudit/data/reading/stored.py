@@ -192,7 +192,7 @@ def _codes_of_spellings(names: Sequence[str]) -> dict[str, int]:
 def _chosen(
     texts: pa.Array, places: NDArray[np.integer], missing: NDArray[np.bool_]
 ) -> pa.ChunkedArray:
-    """The text at each place, ``[N]``; null where it is missing."""
+    """The text at each place, ``[N]``; null where ``missing`` (``[N]``) is true."""
     return pa.chunked_array([texts.take(pa.array(places, mask=missing))])
 
 
