@@ -33,7 +33,7 @@ class DeclaredNumber(_Declared):
 
     Args:
         range: Lowest and highest value.
-        outside: What becomes of a value beyond them: the nearer end, or missing.
+        outside: What becomes of a value beyond the range: the nearer end of it, or missing.
         missing: What stands in for a missing value, with an input beside it that says so; without
             it, a missing value is the centre, and no input says so.
         missing_values: Texts that stand for a missing value.
@@ -75,14 +75,17 @@ class DeclaredNumber(_Declared):
 
     @property
     def middle(self) -> float:
-        """What is subtracted from a value to make the input: ``centre`` or the range's middle."""
+        """What is subtracted from a value to make the input: ``centre``, else the range's middle."""
         if self.centre is None:
             return sum(self.range) / 2
         return self.centre
 
     @property
     def scale(self) -> float:
-        """What the difference is divided by: ``spread``, or that of an even distribution."""
+        """What that difference is divided by: ``spread``, else the range's length / sqrt(12).
+
+        The latter is the standard deviation of an even distribution over the range.
+        """
         if self.spread is None:
             return (self.range[1] - self.range[0]) / math.sqrt(12)
         return self.spread
@@ -93,8 +96,8 @@ class DeclaredCategory(_Declared):
 
     Args:
         categories: The values as text, in the order of the inputs: 1.0 is ``1``, true is ``true``.
-        missing: The one that stands for a missing value and for a value that is not listed; without
-            it, these have an input of their own.
+        missing: The category that stands for a missing value and for a value that is not listed;
+            without it, these values have an input of their own.
         missing_values: Texts that stand for a missing value.
     """
 
@@ -189,8 +192,8 @@ def read_declaration(value: object) -> object:
         return Declaration.model_validate({"path": str(value), "columns": content})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"][1:])
-        message = first["msg"].removeprefix("Value error, ")
+        where = ".".join(str(part) for part in first["loc"][1:])  # without the field `columns`
+        message = first["msg"].removeprefix("Value error, ")  # pydantic's, before our own words
         raise ConfigError(f"{path.name}: {where}: {message}", hint=_KEYS) from None
 
 

@@ -52,11 +52,11 @@ UNENCODED = ModelFacts()  # of a model on a table: its inputs are counted when a
 def has_linear_baseline(model: str, image_shape: Shape | None) -> bool:
     """Whether a linear model of the same inputs says how well this one should do.
 
-    It does of any model on a table, and not of a network on images: a linear model of pixels says
-    nothing of that.
+    It does so of any model on a table. Of a network on images it does not: how well a linear model
+    of pixels does says nothing of the network.
 
     Args:
-        model: As of :func:`resolve_model`, which resolves it.
+        model: As :func:`resolve_model` returns it.
         image_shape: (H, W, C); None: the data are a table.
     """
     return image_shape is None or model in LINEAR
@@ -105,8 +105,8 @@ def refuse_large(name: str, shape: Shape, classes: int, hidden: tuple[int, ...])
     """Refuse one of MODELS of so many parameters that a training of it fills the memory.
 
     Args:
-        name: Of the model; a factory's is not known before it is made.
-        shape: Of a record; of a table at least so many inputs.
+        name: Of the model. A factory is let through: its size is not known before it is made.
+        shape: Of a record, (H, W, C); of a table (d,), where d is at most its number of inputs.
         classes, hidden: As of :func:`layer_sizes`.
 
     Raises:
@@ -127,7 +127,10 @@ def refuse_large(name: str, shape: Shape, classes: int, hidden: tuple[int, ...])
 def known_facts(
     name: str, image_shape: Shape | None, classes: int, hidden: tuple[int, ...]
 ) -> ModelFacts:
-    """Size of one of MODELS; nothing is known on a table, whose inputs depend on the encoding."""
+    """Size of one of MODELS; nothing is known on a table, whose inputs depend on the encoding.
+
+    Args: as of :func:`layer_sizes`; ``image_shape``: (H, W, C), None: the data are a table.
+    """
     if image_shape is None:
         return UNENCODED
     sizes = layer_sizes(name, image_shape, classes, hidden)
@@ -142,7 +145,8 @@ def layer_sizes(
 ) -> tuple[tuple[int, int, int], ...]:
     """(outputs, inputs, positions) of each layer with parameters, for records of that shape.
 
-    A convolution's outputs are its channels, its inputs the numbers that one output reads, its
+    ``classes``: how many outputs the model has; ``hidden``: widths of the hidden layers of mlp. A
+    convolution's outputs are its channels, its inputs the numbers that one output reads, its
     positions the pixels at which its weights are applied. A linear layer has one position.
     """
     if name != "cnn":

@@ -29,12 +29,13 @@ def read_names(value: object) -> object:
     if isinstance(value, list | tuple):
         if len(value) != 1:
             return _without_doubles(value)
-        value = value[0]
+        value = value[0]  # typed once: a file, or names in one text
     if not isinstance(value, str | Path):
         return value
     if not str(value):
         return ()
     path = Path(value)
+    # A text with a comma is a list of names, even where a file is called so.
     if "," not in str(value) and path.is_file():
         return _without_doubles(_in_file(path))
     names = tuple(name.strip() for name in str(value).split(","))

@@ -62,7 +62,7 @@ def appearing(path: Path, *, mode: int = 0o600, lasting: bool = False) -> Iterat
                     file.flush()
                     os.fsync(file.fileno())  # the rename must not reach the disk before the content
             os.replace(temporary, path)
-        except BaseException:
+        except BaseException:  # also an interrupt, or an error in the caller's block
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
@@ -98,14 +98,15 @@ def is_plain_file(path: Path) -> bool:
 def refuse_unusable(out: Path) -> None:
     """Refuse an output folder to which no file can be written, or that cannot be made.
 
-    It is tried with a file that is removed again, so that a long run does not fail at its end.
+    A file is written there, or in the nearest folder above that exists, and removed again, so that
+    a long run does not fail at its end.
 
     Raises:
-        OutputError: It is a file or lies below one, a link to nowhere, or not writable.
+        OutputError: ``out`` is a file or lies below one, is a link to nowhere, or not writable.
     """
     try:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            os.lstat(out)  # a name that is too long could not be made
+            os.lstat(out)  # raises of a name that is too long, which could not be made
         nearest = next(path for path in (out, *out.absolute().parents) if os.path.lexists(path))
         if not nearest.is_dir():
             problem = "is a link to nowhere" if nearest.is_symlink() else "is not a folder"

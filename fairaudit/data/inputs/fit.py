@@ -96,7 +96,7 @@ def _training_values(records: Records, rows: Int64) -> Iterator[tuple[int, Float
         for piece, chunk in records.chunks(rows):
             values[:, piece] = block.view(chunk)[:, places].T
         for index, of_field in zip(indices, values, strict=True):
-            if records.layout.fields[index].declared is None:
+            if records.layout.fields[index].declared is None:  # declared ones were read along
                 yield index, of_field
 
 

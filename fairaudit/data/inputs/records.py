@@ -94,6 +94,7 @@ class Layout:
         places = range(len(fields))
         categories = tuple(i for i in places if fields[i].kind == "category")
         numbers = Block(tuple(i for i in places if i not in categories), "float64", 0)
+        # The highest code of a category is that of a missing value.
         highest = max((len(fields[i].levels) + 1 for i in categories), default=0)
         codes = Block(categories, np.min_scalar_type(highest).name, numbers.stop)
         return cls(tuple(fields), numbers, codes)
@@ -163,7 +164,7 @@ class RecordWriter:
                 codes = StoredColumns(features).codes(name, names)
             elif name in levels or name in zero:
                 names = levels[name] if name in levels else encode_levels(column).names
-                # That of ``zero``, which is coded 0 so; none if the column has no such level.
+                # The level of ``zero`` comes first, so that its code is 0; () if there is none.
                 first = [level for level in names if level == zero.get(name)]
                 names = (*first, *(level for level in names if level not in first))
                 codes = StoredColumns(features).codes(name, names)

@@ -86,6 +86,7 @@ class Spool:
         for start, mapped in self._maps:
             whole = np.frombuffer(mapped, np.uint8)
             if np.may_share_memory(content, whole):
+                # The array's place in the map, after the map's own place in the file.
                 first = start + content.ctypes.data - whole.ctypes.data
                 return slice(first, first + len(content))
         start = self._end
@@ -134,8 +135,10 @@ class Shared(Generic[Value]):
     def _pickled(self) -> tuple[bytes, list[slice]]:
         """The value's pickle without its arrays, and where in the spool's file each array lies."""
         places: list[slice] = []
+        # Workers, which have no spool, start no process that the value is pickled for.
         assert self._spool is not None, "a worker starts none"
         place_of = self._spool.place_of
+        # What `append` returns, None, tells pickle to leave the buffer out of `head`.
         head = pickle.dumps(
             self.value, 5, buffer_callback=lambda buffer: places.append(place_of(buffer))
         )
@@ -168,7 +171,7 @@ def _restore_mapped(head: bytes, places: list[slice], descriptor: _Descriptor) -
         """Map the file and unpickle the value over it; called once, when the value is needed."""
         content = memoryview(mmap.mmap(file, 0, access=mmap.ACCESS_READ))
         value: Value = pickle.loads(head, buffers=[content[place] for place in places])
-        os.close(file)
+        os.close(file)  # the map keeps the file
         return value
 
     return Shared(make)

@@ -61,7 +61,7 @@ def _read_parquet(path: Path, columns: Sequence[str]) -> pa.Table:
     file = pq.ParquetFile(path)
     wanted = list(columns)
     MemoryBudget(path).charge(_least_bytes(file.schema_arrow, wanted, file.metadata.num_rows))
-    budget = MemoryBudget(path)
+    budget = MemoryBudget(path)  # anew: what was foreseen above is not counted twice
     pieces = []
     for group in range(file.num_row_groups):
         pieces.append(file.read_row_group(group, columns=wanted))
@@ -141,19 +141,20 @@ def _read_batches(
         path: The file.
         schema: Its columns.
         batches: Reads them, those columns alone that the options include.
-        columns: Names of those that are wanted.
+        columns: Names of those that are wanted, at least one.
 
     Raises:
-        DataError: They are larger than the memory at hand.
+        DataError: The wanted columns are larger than the memory at hand.
     """
     wanted = list(columns)
     places = sorted(map(schema.get_field_index, wanted))  # Arrow takes an empty list for all
     fields = [schema.field(place) for place in places]
+    # Columns of fixed width (False) come before others, then those of fewer bits.
     costs = [(_has_variable_width(field), _least_bits(field)) for field in fields]
     narrowest = paipc.IpcReadOptions(included_fields=[places[costs.index(min(costs))]])
     rows = sum(len(batch) for batch in batches(path, narrowest))
     MemoryBudget(path).charge(_least_bytes(schema, wanted, rows))
-    budget, pieces = MemoryBudget(path), []
+    budget, pieces = MemoryBudget(path), []  # what was foreseen is not counted twice
     for batch in batches(path, paipc.IpcReadOptions(included_fields=places)):
         pieces.append(pa.Table.from_batches([batch]).select(wanted))
         budget.charge(pieces[-1].nbytes)
@@ -182,7 +183,8 @@ def _parse_arff(path: Path) -> _Arff:
     """Split an ARFF file into its columns and its rows.
 
     Raises:
-        DataError: It is none, or a form that is not read: sparse rows, columns of tables.
+        DataError: It is no ARFF file, it has sparse rows or columns of tables, which are not read,
+            or it is larger than the memory at hand.
     """
     text = whole(path)
     MemoryBudget(path).require(REWRITTEN * text.size)

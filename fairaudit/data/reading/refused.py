@@ -123,6 +123,7 @@ def other_kind(path: Path, head: bytes) -> DataError | None:
     if kind is None and head.startswith(b"PK") and b"[Content_Types].xml" in head:
         kind = _OTHERS[0]  # an Excel workbook is a zip archive with that list in it
     if kind is None:
+        # With no magic, (), a kind is never told by its bytes.
         kind = next((other for other in _OTHERS if head.startswith(other.magic)), None)
     if kind is None:
         return None

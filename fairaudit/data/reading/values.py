@@ -151,7 +151,12 @@ def numbers_of(texts: pa.ChunkedArray, kind: NumberFormat | None) -> pa.ChunkedA
 
 
 def is_number(texts: pa.ChunkedArray, kind: NumberFormat | None) -> pa.ChunkedArray:
-    """Whether each text, without blanks at its ends, is a number of a format; None: a plain one."""
+    """Whether each text is a number of a format; None or ``text``: digits with a decimal point.
+
+    Args:
+        texts: Without blanks at their ends.
+        kind: As of :func:`numbers_of`.
+    """
     return pc.match_substring_regex(texts, _PLAIN if kind in (None, "text") else _WHOLE[kind])
 
 

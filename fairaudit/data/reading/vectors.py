@@ -83,6 +83,10 @@ def with_numbers(table: pa.Table, lengths: Mapping[str, int]) -> pa.Table:
     """The table with columns of numbers in the place of its columns of lists.
 
     A list of another length is a missing one, and so are all of its numbers.
+
+    Args:
+        table: N rows.
+        lengths: Column of lists -> how many numbers each holds, and so how many columns it becomes.
     """
     columns: dict[str, pa.ChunkedArray | pa.Array] = {}
     for name, column in columns_of(table).items():
@@ -97,7 +101,8 @@ def with_numbers(table: pa.Table, lengths: Mapping[str, int]) -> pa.Table:
         fits = pc.fill_null(pc.equal(pc.list_value_length(lists), lengths[name]), False)
         is_whole = np.asarray(fits.to_numpy(zero_copy_only=False), np.bool_)
         numbers = lists.filter(fits).flatten()
-        # Where each row's list begins among the numbers, which lists of that length alone have.
+        # Where each row's list begins in `numbers`, which holds those of lists of that length alone;
+        # of other rows it is masked below.
         first = (np.cumsum(is_whole) - 1) * lengths[name]
         for place, number in enumerate(names_of(name, lengths[name])):
             columns[number] = numbers.take(pa.array(first + place, mask=~is_whole))
