@@ -56,7 +56,7 @@ def _libraries() -> list[Check]:
     checks = []
     for line in sorted(installed.requires or []):
         match = _NAME.match(line)
-        if match is None or "extra ==" in line:
+        if match is None or "extra ==" in line:  # a library of an extra is not required
             continue
         name = match[0]
         try:

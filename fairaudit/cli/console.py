@@ -52,7 +52,7 @@ class Screen:
         self._bar: Progress | None = None
         self._task: TaskID | None = None
         self._began = 0.0  # when the first training of this run began
-        self._before = 0  # trainings that were finished before it
+        self._before = 0  # trainings that earlier runs had finished
 
     @property
     def width(self) -> int:

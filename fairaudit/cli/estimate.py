@@ -25,7 +25,7 @@ PER_ROW = 7e-6  # of a job: preparation and evaluation, where millions of rows o
 def estimated_seconds(plan: Plan, cores: int, done: Collection[str] = ()) -> float:
     """Wall time of a whole run in s on ``cores`` cores, by a rule of thumb for tables.
 
-    Plans beside it are included, and twins where ``--twins always`` trains them.
+    The plans beside ``plan`` are included, and twins where ``--twins always`` trains them.
 
     Args:
         plan: What is run.
@@ -110,8 +110,13 @@ def plan_record(
 ) -> dict[str, JsonValue]:
     """The JSON-ready record that ``plan --json`` prints.
 
-    It holds the options with their origins, schedule, arms with epsilon, gates, what they can be
-    expected to say, the output folder and ``seconds``, the estimated wall time.
+    It holds the options with their origins, schedule, arms with epsilon, gates, what these can be
+    expected to say, and the output folder.
+
+    Args:
+        prepared: The audit, of which nothing is trained yet.
+        seconds: Estimated wall time of the run.
+        foreseen: What the rules can be expected to say.
     """
     plan, resolved = prepared.plan, prepared.resolved
     options = resolved.config.model_dump(mode="json", exclude=set(EXECUTION_FIELDS))

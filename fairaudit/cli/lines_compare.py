@@ -39,7 +39,7 @@ def change_lines(changes: Changes, *, every: bool) -> Iterator[str]:
             yield f"{word:<9}{plain(finding.arm)}: {plain(finding.text, 500)}"
     shown = []
     for change in changes.changes:
-        is_cost = change.metric.removesuffix("_gap") in costs()
+        is_cost = change.metric.removesuffix("_gap") in costs()  # or the gap of a cost
         if every or change.exceeds or is_cost:
             shown.append(change)
     rows = [("method", "group", "metric", "before", "after", "change", "")]

@@ -29,7 +29,10 @@ def rule_lines(rules: tuple[GateRule, ...]) -> Iterator[str]:
 
 
 def verdict_lines(report: Report, inconclusive: InconclusiveIs | None) -> Iterator[str]:
-    """Every rule with its outcome, the numbers of a rule that does not pass, and the verdict."""
+    """Every rule with its outcome, the numbers of a rule that does not pass, and the verdict.
+
+    ``inconclusive``: what an inconclusive verdict counts as; None: as neither pass nor fail.
+    """
     for gate in report.gates:
         yield f"Gate {gate.outcome:<12} {plain(gate.rule, 200)}  ({plain(gate.words, 400)})"
         yield from (f"    {line}" for line in _reasons(gate))
@@ -87,6 +90,7 @@ def _reasons(gate: GateRecord) -> Iterator[str]:
 def _advice(report: Report, gate: GateRecord) -> Iterator[str]:
     """What would decide an open rule, for each method of which a finding says it."""
     for finding in report.findings:
+        # The reason of such a finding is the rule, or the promise, that it is about.
         is_open = finding.code == "rule_open" and finding.reason == (gate.promise or gate.rule)
         if is_open and finding.advice is not None:
             yield f"{plain(finding.arm)}: {plain(finding.advice.text, 200)}"

@@ -102,6 +102,7 @@ def folded(line: str, width: int | None) -> Iterator[str]:
     indent = " " * (len(line) - len(line.lstrip()) + _INDENT)
     piece = ""
     for unit in _UNIT.findall(line):  # a word or an interval, with the blanks before it
+        # Without a word in `piece` yet, a word that is too long goes beyond the width.
         if piece.strip() and cell_len(piece + unit) > width:
             yield piece
             piece = indent + unit.lstrip()
@@ -119,4 +120,5 @@ def width_of(stream: TextIO) -> int | None:
         columns = int(given) if given.isdecimal() else os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
         return None
+    # Some terminals give 0, as they do not know their width.
     return columns or shutil.get_terminal_size().columns

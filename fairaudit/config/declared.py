@@ -75,7 +75,7 @@ class DeclaredNumber(_Declared):
 
     @property
     def middle(self) -> float:
-        """What is subtracted from a value to make the input: ``centre``, else the range's middle."""
+        """What is subtracted from a value to make the input: ``centre``, else the range's mean."""
         if self.centre is None:
             return sum(self.range) / 2
         return self.centre

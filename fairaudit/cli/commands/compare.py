@@ -44,6 +44,7 @@ def compare(
             hint="fairaudit compare REPORT --against dpsgd, or fairaudit compare REPORT AFTER",
         )
     if after is None:
+        # `str` for the type checker alone: `against` is given where `after` is not.
         _compare_methods(before, str(against), data, as_json=as_json)
         return
     from fairaudit.cli.lines_compare import change_lines
@@ -59,7 +60,14 @@ def compare(
 
 
 def _compare_methods(path: Path, against: str, data: Path | None, *, as_json: bool) -> None:
-    """Print every other method of a report against one of its methods."""
+    """Print every other method of a report against one of its methods.
+
+    Args:
+        path: The report or its folder.
+        against: The one method.
+        data: Where the audited data lie now; None: where the report says.
+        as_json: Whether to print JSON.
+    """
     from fairaudit.against import compare_methods
     from fairaudit.cli.lines_against import pairing_lines
     from fairaudit.cli.printing import print_stdout

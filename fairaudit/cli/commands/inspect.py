@@ -21,7 +21,7 @@ _OPTIONS = [
 
 @partial(
     takes_audit_options,
-    of_command=[parameter("data", str, Parameter.empty, _DATA)],
+    of_command=[parameter("data", str, Parameter.empty, _DATA)],  # no default: it has to be given
     options=_OPTIONS,
 )
 def inspect(given: Given) -> None:

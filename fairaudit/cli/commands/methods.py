@@ -85,7 +85,7 @@ def _check(name: str) -> None:
             f"{spec.name} breaks {len(broken)} of {len(LAWS)} laws: {', '.join(broken)}",
             hint="its epsilon is not to be relied on; docs/extending.md says what each law asks",
         )
-    if home_of(spec):
+    if home_of(spec):  # "": a method of this program, of which reports need no such word
         remember(spec)
         print_stdout(
             [f"reports on this machine say so of this code: {spec.name} passed fairaudit's checks"]

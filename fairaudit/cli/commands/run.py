@@ -148,7 +148,7 @@ def _sweep(given: Given) -> None:
         )
     finally:
         screen.stop()
-    (section,) = document(swept).sections
+    (section,) = document(swept).sections  # a sweep has one section
     screen.lines(lines_of(section.blocks, screen.width), is_result=True)
     screen.lines([f"Sweep {plain(str(out / 'sweep.html'), 1000)} · sweep.md · sweep.json"])
     if given.json:

@@ -142,7 +142,7 @@ def score(
 
         scored = ScoreConfig(
             resolved.config,
-            y_pred or "",
+            y_pred or "",  # "", not given, is refused when the table is scored
             baseline_pred,
             seed_column,
             row_column,

@@ -68,6 +68,7 @@ class _Unpacked(io.RawIOBase):
 
     def read(self, size: int | None = -1, /) -> bytes:
         """The next bytes; DataError where the file unpacks to too many."""
+        # One byte more than may be left, to notice that there are more.
         wanted = self._left + 1 if size is None or size < 0 else size
         piece = bytes(self._stream.read(wanted))
         self._left -= len(piece)

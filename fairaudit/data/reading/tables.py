@@ -114,7 +114,7 @@ def open_source(path: Path, *, is_alone: bool = False, names: Sequence[str] = ()
     with explained(path):
         if typed is None:
             if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-                raise UnicodeError("UTF-16")
+                raise UnicodeError("UTF-16")  # `explained` makes its DataError of it
             form = _form(path, head, names, is_alone=is_alone)
             schema = _text_schema(path, form, is_alone=is_alone)
         else:

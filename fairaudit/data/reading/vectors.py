@@ -101,8 +101,8 @@ def with_numbers(table: pa.Table, lengths: Mapping[str, int]) -> pa.Table:
         fits = pc.fill_null(pc.equal(pc.list_value_length(lists), lengths[name]), False)
         is_whole = np.asarray(fits.to_numpy(zero_copy_only=False), np.bool_)
         numbers = lists.filter(fits).flatten()
-        # Where each row's list begins in `numbers`, which holds those of lists of that length alone;
-        # of other rows it is masked below.
+        # Where each row's list begins in `numbers`, which has the numbers of lists of that length
+        # alone; rows with other lists are masked below.
         first = (np.cumsum(is_whole) - 1) * lengths[name]
         for place, number in enumerate(names_of(name, lengths[name])):
             columns[number] = numbers.take(pa.array(first + place, mask=~is_whole))
