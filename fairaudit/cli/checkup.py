@@ -40,7 +40,7 @@ def examine() -> list[Check]:
 def own_distribution() -> Distribution | None:
     """The installed package that the command ``fairaudit`` came with; None where there is none.
 
-    It is found by its command, since a package of the program may have another name.
+    The package is found by its command, since it may have another name than the program.
     """
     for entry in entry_points(group="console_scripts", name="fairaudit"):
         if entry.value == _COMMAND:

@@ -110,7 +110,7 @@ def plan_record(
 ) -> dict[str, JsonValue]:
     """The JSON-ready record that ``plan --json`` prints.
 
-    It holds the options with their origins, schedule, arms with epsilon, gates, what these can be
+    The record holds the options with their origins, schedule, arms with epsilon, gates, what these can be
     expected to say, and the output folder.
 
     Args:

@@ -171,7 +171,7 @@ def _study_lines(plan: Plan, seconds: Mapping[str, float] | None, elsewhere: str
 
     Args:
         plan: What is trained.
-        seconds: Of each study, by its name; None: not told.
+        seconds: Estimated wall time of each study, by its name; None: not told.
         elsewhere: As of :func:`_twin_lines`.
     """
     for name, side_plan in plan.side_plans.items():

@@ -50,7 +50,7 @@ def verdict_lines(report: Report, inconclusive: InconclusiveIs | None) -> Iterat
 def workflow_commands(report: Report, inconclusive: InconclusiveIs | None) -> Iterator[str]:
     """One ``::error`` line for every rule that does not pass.
 
-    It is a ``::warning`` where the rule is inconclusive and that counts as a pass.
+    The line is a ``::warning`` where the rule is inconclusive and that counts as a pass.
     Source: GitHub, workflow commands for GitHub Actions.
     """
     for gate in report.gates:

@@ -121,7 +121,10 @@ def takes_audit_options(
             why they do not apply.
         helps: Field -> its help, where that differs from ``run``'s.
         sweeps: Whether an option of ``SWEPT`` may be typed several times.
-        options: Those that it takes; all of an audit.
+        options: The options that the command takes; by default all of an audit.
+
+    Raises:
+        ConfigError: By the command, where an option has several values and ``sweeps`` is false.
     """
 
     @wraps(command)
@@ -167,7 +170,7 @@ def _typed_values(
     """Take an audit's options out of what typer has read.
 
     Args:
-        options: Those that the command takes.
+        options: The options that the command takes.
         typed: Parameter -> value, None or [] where it was not typed; the options are removed.
 
     Returns:
@@ -197,7 +200,7 @@ def _audit_parameter(option: Option, text: str, *, hidden: bool) -> inspect.Para
 
     Args:
         option: The option.
-        text: Its help.
+        text: The option's help.
         hidden: Whether the help leaves it out.
     """
     name = "--" + option.field.replace("_", "-")
@@ -225,9 +228,9 @@ def parameter(
     """An option as a keyword parameter of a command's signature, which typer reads.
 
     Args:
-        name: Of the parameter.
-        kind: Its type.
-        default: Its default.
+        name: Name of the parameter, with underscores.
+        kind: The parameter's type.
+        default: The parameter's default; ``Parameter.empty``: it has to be given.
         declared: Spelling and help, as ``typer.Option`` makes them.
     """
     return inspect.Parameter(name, _BY_NAME, default=default, annotation=Annotated[kind, declared])

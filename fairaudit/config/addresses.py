@@ -80,7 +80,8 @@ def _refuse_other_schemes(scheme: str, rest: str) -> None:
     """Refuse an address of a kind that is not read; ``rest``: what follows its ``scheme://``.
 
     Raises:
-        ConfigError: It says how to have the data here instead.
+        ConfigError: The scheme is none of those read. The hint says how to have the data here
+            instead.
     """
     if scheme in _WEB:
         shown = _shown(f"{scheme}://{rest}")

@@ -110,7 +110,7 @@ def refuse_large(name: str, shape: Shape, classes: int, hidden: tuple[int, ...])
         classes, hidden: As of :func:`layer_sizes`.
 
     Raises:
-        ConfigError: It has more than MOST_PARAMETERS.
+        ConfigError: The model has more than MOST_PARAMETERS.
     """
     if is_factory(name):
         return

@@ -245,8 +245,8 @@ class AuditConfig(BaseModel):
     def has_given_synthetic(self) -> bool:
         """Whether one given synthetic table is audited.
 
-        It was drawn once, so no seeds tell how another draw would differ: intervals hold the luck
-        of training on it and of the test rows alone.
+        The table was drawn once, so no seeds tell how another draw would differ: intervals hold
+        the luck of training on it and of the test rows alone.
         """
         return self.synthetic is not None
 
@@ -278,7 +278,7 @@ class AuditConfig(BaseModel):
         An empty text would be taken for the current folder. Other values are returned as they are.
 
         Raises:
-            ConfigError: It is empty or holds a zero character.
+            ConfigError: The value is empty or holds a zero character.
         """
         if value == "" or "\0" in str(value):
             raise ConfigError(

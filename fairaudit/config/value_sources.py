@@ -209,7 +209,7 @@ class _MergedLayers:
         """Take over numbers of single methods, one by one; ``tables``: as the layer holds them.
 
         Raises:
-            ConfigError: They are not one table per method.
+            ConfigError: ``tables`` is not one table per method.
         """
         if not isinstance(tables, Mapping) or not all(
             isinstance(numbers, Mapping) for numbers in tables.values()
@@ -289,7 +289,8 @@ def _refuse_untrusted(resolved: ResolvedConfig, folder: Path) -> None:
         folder: Where the files were found.
 
     Raises:
-        ConfigError: It names the value, the file, and the three ways to allow it.
+        ConfigError: There is such a value. The error names it, the file, and the three ways to
+            allow it.
     """
     config = resolved.config
     home = os.path.realpath(folder)

@@ -68,7 +68,7 @@ def make_groupings(
     """Make the groupings that the options ask for, over all rows of the table.
 
     Args:
-        table: Its group columns are read.
+        table: All rows; of its columns those of groups are read.
         config: Names the group columns and how numbers are cut into bins.
         by_label: The grouping by the classes of the label, which comes after the others; None where
             it is not asked for.
@@ -254,7 +254,7 @@ def _grouping_of_levels(name: str, levels: Levels) -> Grouping:
 
 
 def _check_size(grouping: Grouping) -> None:
-    """Refuse a grouping of fewer than two named groups or of more than ``MAX_GROUPS``."""
+    """Refuse a grouping of fewer than two named groups or of more than ``MAX_GROUPS``: DataError."""
     named = len(grouping.names) - (grouping.missing is not None)
     if named < 2:
         problem = "has one value in all rows" if named else "is missing in all rows"

@@ -91,7 +91,7 @@ class Inspection:
 
     Args:
         name, format, digest: The file.
-        rows, columns: Its size.
+        rows, columns: Numbers of rows and of columns.
         schema: Its columns, in order.
         label, label_origin, positive: The label chosen and why, None and "" where there is none.
         favourable, favourable_origin: The outcome that people want, and who said so.

@@ -109,7 +109,7 @@ def _label_giveaway(codes: Codes, levels: Int64, labels: Int64) -> str | None:
 
 
 def _group_giveaway(codes: Codes, levels: Int64, groups: Int64) -> str | None:
-    """How a column gives the group away; args and result as of :func:`_label_giveaway`.
+    """How a column gives the group away, or None; args and result as of :func:`_label_giveaway`.
 
     Its levels, or one value, must leave at most a quarter of the errors of guessing and be right in
     99 % of the rows: many honest features go together with a group.
@@ -152,7 +152,7 @@ class _BestValue(NamedTuple):
     """The value of a column that, against all others, predicts a target best.
 
     Args:
-        errors: Of that prediction.
+        errors: How often that prediction is wrong.
         what: What a row with the value has, or a row without it has not: "is 0", "has a value".
     """
 

@@ -140,7 +140,7 @@ def load_scored(
             apply.
         y_pred: Column of predicted classes or of the positive class's probability, or one column of
             probabilities per class, separated by commas.
-        baseline_pred: Likewise of what to compare with.
+        baseline_pred: The same of the model to compare with; None: there is none.
         seed_column: Column of seeds; None: a column ``seed``, where there is one.
         row_column: Column that identifies a record at all seeds; None: its place among the rows of
             the seed does.
@@ -287,7 +287,7 @@ def _scored_dataset(
     Args:
         checked: The table.
         config: The options by which its label and groups are read.
-        label, groupings: Of all n records.
+        label, groupings: Classes and groups of all n records.
         status: Which of the records are measured.
     """
     # Records that are left out are counted by the groups of the first grouping.
@@ -327,7 +327,7 @@ def _refuse_equal_seeds(
 
     Args:
         column: What was given as the model's predictions, for the error.
-        predictions: Of each seed, ``[rows, Y]``.
+        predictions: For each seed, probabilities ``[rows, Y]``.
         layout: Says what the seeds are called.
 
     Raises:
@@ -413,7 +413,7 @@ def _mixed_in_by_seed(
     """Mix what a column of predictions says of each record at every seed into the records' hashes.
 
     Args:
-        hashes: Of the records, ``[n]``.
+        hashes: Hash of each record, ``[n]``.
         codes: The column, of all N rows.
         layout: Which seed and record each row is.
     """
@@ -531,9 +531,9 @@ def _certain_probabilities(column: pa.ChunkedArray, classes: Sequence[str]) -> F
 
 
 def probable_class(column: str, label: LabelColumn, given: Sequence[str] = ()) -> int | None:
-    """Index of the class, of two, whose probability a single column holds.
+    """Index of the class, of two, whose probability a single column holds; None: not known.
 
-    The one that was given; else the class that the column's name ends in, as ``p_bad``; else the
+    It is the class that was given; else the class that the column's name ends in, as ``p_bad``; else the
     positive class. A class that is a number is not looked for: ``guess_0`` may be the first of
     several columns.
 

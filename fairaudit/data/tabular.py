@@ -213,7 +213,7 @@ def _type_notices(
     Args:
         source: The data.
         unsupported: Columns that are left out since they hold neither.
-        unreadable: Those of them whose values showed it -> why.
+        unreadable: Those of ``unsupported`` whose values, not their type, showed it -> why.
     """
     if unsupported:
         types = {field.name: field.type for field in source.schema}
@@ -298,8 +298,8 @@ def _check_zero(table: pa.Table, config: AuditConfig) -> None:
     """Refuse a value of ``zero`` that is not one of the two of its column.
 
     Raises:
-        ConfigError: The column is declared. DataError: It holds numbers, or not two values, or not
-            this one.
+        ConfigError: The column is declared. DataError: The column holds numbers, or not two values,
+            or not this value.
     """
     for name, value in config.zero.items():
         if name in config.declared:
@@ -507,7 +507,7 @@ def _classes_in_use(roles: _ColumnRoles, used: Int64) -> Levels:
     """The classes of the rows that are used, without those that none of them has.
 
     Raises:
-        DataError: One class is left.
+        DataError: Only one class is left.
     """
     in_use = levels_in_use(Levels(roles.label.codes, roles.label.classes), used)
     if len(in_use.names) < 2:
@@ -533,7 +533,15 @@ def _on_rows(table: pa.Table, used: Int64) -> pa.Table:
 
 
 def _check_names(names: Sequence[str], config: AuditConfig) -> None:
-    """Refuse options that name a column which is absent, or one column for two roles."""
+    """Refuse options that name a column which is absent, or one column for two roles.
+
+    Args:
+        names: Names of the file's columns.
+        config: The options.
+
+    Raises:
+        DataError: A column is absent. ConfigError: One has two roles.
+    """
     label, split = config.label, config.split_column
     present = set(names)
     named: dict[str, Iterable[str | None]] = {
@@ -601,6 +609,9 @@ def _feature_names(
         choice: Which column is the label.
         config: The options.
         sides: The column that the names of files made (``train``, ``test``); None: there is none.
+
+    Raises:
+        ConfigError: Group columns are to be features beside images.
     """
     not_features = {choice.column, config.split_column}
     not_features |= set() if config.group_as_feature else set(config.group)

@@ -62,8 +62,8 @@ def choose_rows(
 
     Args:
         table: The columns that may be features, all N rows.
-        label: Of all rows.
-        groupings: Of all rows.
+        label: Classes of all rows; a code below 0: the row has no label.
+        groupings: Groups of all rows; left-out rows are counted by those of the first grouping.
         config: What to do with missing values, and which columns are declared.
         group_columns: Group columns that are no features, all rows: equal rows agree in them, too.
         odd: Columns that are neither numbers nor categories as they stand.
@@ -100,7 +100,7 @@ class _Features(NamedTuple):
     """The feature columns, and what coding them showed of the n used rows.
 
     Args:
-        names: Of the columns.
+        names: Names of the feature columns.
         reasons: Other column -> why it is no feature.
         hashes: Hash of each row's features, ``[n]``.
         is_identifying: Whether some number has so many values that few people share one.
@@ -263,7 +263,7 @@ def _find_gaps(
     Args:
         table: The columns that may be features, all rows.
         labelled: Indices of the L rows with a label, ``[L]``.
-        groupings: Of all rows.
+        groupings: Groups of all rows.
         config: Which columns are declared, and whether the last grouping is the intersection.
 
     Returns:

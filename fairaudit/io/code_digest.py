@@ -135,7 +135,7 @@ def _imported_names(name: str, path: Path) -> Iterator[str]:
 def _imports(source: bytes, package: str) -> tuple[str, ...]:
     """Names of the modules that a source text of a package may import, each once.
 
-    It is a function of the text, so a process that plans often parses each text once.
+    The names are a function of the text, so a process that plans often parses each text once.
     """
     try:
         tree = ast.parse(source)

@@ -20,7 +20,7 @@ class LazyNames:
         self.package, self.homes = package, homes
 
     def __call__(self, name: str) -> object:
-        """What the package has under a name; its home is imported."""
+        """What the package has under a name, whose home is imported; AttributeError for others."""
         if name not in self.homes:
             raise AttributeError(f"module {self.package!r} has no attribute {name!r}")
         return getattr(import_module(self.homes[name]), name)

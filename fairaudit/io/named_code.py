@@ -60,9 +60,9 @@ class _FolderFinder:
         """Where the folder has the module; None where it has none, or may not have it.
 
         Args:
-            name: Of the module.
-            path: Of the package that it is in, which says itself where its modules are. None for a
-                module of the top level.
+            name: Name of the module.
+            path: Where the package around the module says that its modules are; None for a module
+                of the top level.
             target: Not used; Python hands it over.
         """
         return PathFinder.find_spec(name, [self.folder]) if path is None else None

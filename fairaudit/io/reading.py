@@ -21,7 +21,7 @@ def read_file(path: Path, most: int, *, follow: bool = True) -> bytes:
         follow: Whether the path may be a link.
 
     Raises:
-        OSError: It cannot be read, is no regular file, or is larger.
+        OSError: The file cannot be read, is no regular file, or has more bytes.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     with open(os.open(path, flags), "rb") as file:
@@ -37,7 +37,7 @@ def read_toml(path: Path) -> dict[str, object]:
     """The content of a TOML file as a dict.
 
     Raises:
-        ConfigError: It cannot be read or is not TOML.
+        ConfigError: The file cannot be read or is not TOML.
     """
     try:
         return tomllib.loads(read_file(path, LARGEST_OPTIONS).decode())

@@ -22,7 +22,7 @@ _SHORT = Path("/tmp")
 def scratch() -> Path:
     """This process's folder, for its owner only; short enough for the sockets of multiprocessing.
 
-    It is made once and removed when the process ends, but stays if the process is killed.
+    The folder is made once and removed when the process ends, but stays if that is killed.
 
     Raises:
         OutputError: There is no place for temporary files.

@@ -61,9 +61,9 @@ def _print_table(paths: list[Path], forms: list[str], out: Path | None) -> None:
     """Print one table of several reports.
 
     Args:
-        paths: Of the reports.
-        forms: ``md`` or ``json``.
-        out: None or ``-``, for it goes to stdout.
+        paths: The reports, or their folders.
+        forms: The formats asked for: one of ``md`` and ``json``.
+        out: None or ``-``, for the table goes to stdout.
 
     Raises:
         ConfigError: Another format or a folder to write to is asked for, or a report stands twice.

@@ -81,7 +81,11 @@ class CategoryColumn(RecipePart):
 
     @model_validator(mode="after")
     def _check_places(self) -> "CategoryColumn":
-        """Check, called by pydantic, that every code has a value and a place among the inputs."""
+        """Check, called by pydantic, that every code has a value and a place among the inputs.
+
+        Raises:
+            ValueError: Some code has not; pydantic makes its own error of it.
+        """
         entries = len(self.levels) + 2
         if len(self.places) != entries or len(self.values) != entries:
             raise ValueError("places and values are not as many as levels")

@@ -164,9 +164,9 @@ def _read_as(features: pa.Table, public: pa.Table, name: str) -> pa.Table:
     """The features of the audited table, of the kinds that the public rows' columns have.
 
     Args:
-        features: Of the audited rows, in any plain types.
-        public: Of the public rows.
-        name: Of the public file, for messages.
+        features: Features of the audited rows, in any plain types.
+        public: Features of the public rows.
+        name: Name of the public file, for messages.
 
     Raises:
         DataError: Images of another shape; a column whose values cannot be of the public kind.

@@ -135,7 +135,7 @@ def _refuse_odd_images(name: str, parts: Parts) -> None:
         parts: Its arrays, one for each side.
 
     Raises:
-        DataError: One is empty, has neither 1 nor 3 channels, or is of another type than uint8.
+        DataError: An array is empty, has neither 1 nor 3 channels, or is of another type than uint8.
     """
     for pixels in parts:
         channels = pixels.shape[3:] or (1,)  # without a last axis, [N, H, W]: grey

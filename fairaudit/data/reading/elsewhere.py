@@ -184,7 +184,10 @@ def _copy_errors() -> Iterator[None]:
 
 @contextmanager
 def _explained(address: str) -> Iterator[None]:
-    """Turn what a store raises within the block into one line, for its own may hold credentials."""
+    """Turn what a store raises within the block into a DataError of one line.
+
+    The store's own message may hold credentials.
+    """
     named = _quoted_address(address)
     scheme = address.partition("://")[0]
     try:

@@ -164,7 +164,8 @@ def with_columns(
         index: As of :func:`with_predictions`.
 
     Raises:
-        ConfigError: They are not one number or text for each row.
+        ConfigError: The values are not one number or text for each row, or their rows stand in
+            another order.
     """
     if isinstance(values, pd.DataFrame):
         names = []
@@ -203,7 +204,7 @@ def _array_of(values: object, argument: str) -> NDArray[np.generic]:
     """Given values as an array of numpy.
 
     Raises:
-        ConfigError: They cannot be one.
+        ConfigError: The values cannot be an array.
     """
     try:
         detach = getattr(values, "detach", None)  # a tensor's, which gradients may flow through

@@ -26,7 +26,7 @@ _NUMBER = re.compile(rf"\s*{NUMBER}\s*")
 def refuse_odd_header(path: Path, form: TextForm) -> None:
     """Refuse a CSV file whose first line does not name its columns, or not alone.
 
-    It looks at the first lines alone. What is no UTF-8, or no CSV, is left to whoever reads it.
+    Only the first lines are looked at. What is no UTF-8, or no CSV, is left to whoever reads it.
 
     Args:
         path: The file.
@@ -94,7 +94,7 @@ def refuse_footer(path: Path, form: TextForm) -> None:
         form: What is between its fields.
 
     Raises:
-        DataError: It looks like a footer.
+        DataError: The last line looks like a footer.
     """
     content = whole(path)
     end = content[max(0, len(content) - _MOST_CHARACTERS) :].to_pybytes()
@@ -170,7 +170,7 @@ def _is_row(
 ) -> bool:
     """Whether the first line could be one of the rows.
 
-    It has a number in every column of numbers, and what a name has not: a value of a text column
+    Such a line has a number in every column of numbers, and what a name has not: a value of a text column
     that stands below it, too, a number that stands twice, or one with a sign or decimals. Whole
     numbers in their order, as pixels or years, are names.
 

@@ -53,7 +53,7 @@ class ImageOptions:
         """Make the options of images whose shape is known.
 
         Args:
-            shape: Of all images.
+            shape: Height, width and channels of all images.
             resized: Whether they are scaled to it; else images of another size are missing ones.
             pixels: The text of ``--pixels``.
         """
@@ -228,7 +228,7 @@ def refuse_too_large(n_images: int, shape: tuple[int, ...]) -> None:
 
     Args:
         n_images: How many there are.
-        shape: Of one image.
+        shape: Height, width and channels of one image.
 
     Raises:
         DataError: Over 8 GiB of pixels.

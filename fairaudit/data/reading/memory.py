@@ -65,7 +65,7 @@ class MemoryBudget:
         """Refuse to go on unless ``size`` bytes fit the memory that was at hand.
 
         Raises:
-            DataError: They cannot.
+            DataError: They do not fit.
         """
         if self.free is not None and size > self.free:
             raise DataError(

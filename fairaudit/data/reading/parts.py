@@ -59,7 +59,7 @@ def with_folders(
 
     Args:
         folder: The folder that is read.
-        files: Of it.
+        files: The table files of that folder.
         as_text: Whether every value stays text; else a column is of whole numbers where all its
             values are.
 
@@ -96,7 +96,7 @@ def with_sides(files: Sequence[TableFile]) -> tuple[TableFile, ...]:
     name, or a column ``split``, are left as they are.
 
     Args:
-        files: Of one table.
+        files: The files of one table.
     """
     words = [_side_of(file.path) for file in files]
     if set(words) != {"train", "test"} or any(SPLIT in file.schema.names for file in files):

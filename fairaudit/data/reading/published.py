@@ -242,7 +242,7 @@ def _listed_values(
         has_names: Whether the text begins with a count and a line of names.
 
     Raises:
-        DataError: It is not such a list.
+        DataError: The file is not such a list, or cannot be read.
     """
     try:
         lines = path.read_text("utf-8").split("\n")

@@ -147,10 +147,11 @@ def _refuse_other_kind(path: Path, head: bytes, names: Sequence[str]) -> None:
     Args:
         path: The file.
         head: Its first bytes.
-        names: Of its columns, as an option gives them; then any ending may be that of a text file.
+        names: Names of its columns, as an option gives them: with them any ending may be that of a
+            text file. (): none are given.
 
     Raises:
-        DataError: It is of another kind, by its bytes or its ending.
+        DataError: The file is of another kind, by its bytes or its ending.
     """
     error = other_kind(path, head)
     if error is None and not names and ending_of(path) not in _TEXTS:
@@ -237,8 +238,8 @@ def _form(path: Path, head: bytes, names: Sequence[str], *, is_alone: bool) -> T
     Args:
         path: The file.
         head: Its first bytes, unpacked.
-        names: Of its columns, as an option gives them; (): its first line names them. They are not
-            used where the first line names the columns all the same.
+        names: Names of its columns, as an option gives them; (): its first line names them. Given
+            names are not used where the first line names the columns all the same.
         is_alone: Whether no row of the file may be looked at.
 
     Raises:
@@ -410,8 +411,8 @@ def _header_of_lone_rows(path: Path, form: TextForm) -> bytes:
     The schema is read from it alone, so that no row is looked at (``TableFile.is_alone``).
 
     Raises:
-        DataError: It ends within quotes: where every line is a row, no name may hold a line break.
-            Or it is too long.
+        DataError: The line ends within quotes: where every line is a row, no name may hold a line
+            break. Or the line is too long.
     """
     header = form.with_single_delimiters(header_of(path))
     if not is_closed(pa.array([header], pa.large_binary()), form.delimiter)[0].as_py():

@@ -62,8 +62,8 @@ class TextForm:
         """The file's content, unpacked, with one delimiter between two fields.
 
         Raises:
-            OSError: It cannot be read.
-            DataError: It does not fit the memory at hand as it lies there.
+            OSError: The file cannot be read.
+            DataError: It does not fit the memory at hand, as it lies there or twice.
         """
         MemoryBudget(path).require(path.stat().st_size)
         if self.delimiter != BLANK and not self.names:
