@@ -106,7 +106,7 @@ class Screen:
                 self.lines([f"Warning {plain(message, 1000)}"])
                 if self._verbose and event.detail:
                     self.lines([f"  it said: {plain(event.detail, 1000)}"])
-            case StageStarted():
+            case StageStarted():  # other work than trainings, which the bar counts
                 self.stop()
                 if self._verbose:
                     self.lines([f"  {event.stage} …"])

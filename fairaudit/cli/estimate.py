@@ -110,8 +110,8 @@ def plan_record(
 ) -> dict[str, JsonValue]:
     """The JSON-ready record that ``plan --json`` prints.
 
-    The record holds the options with their origins, schedule, arms with epsilon, gates, what these can be
-    expected to say, and the output folder.
+    The record holds the options with their origins, schedule, arms with epsilon, gates, what these
+    can be expected to say, and the output folder.
 
     Args:
         prepared: The audit, of which nothing is trained yet.

@@ -200,7 +200,10 @@ def sorted_levels(codes: Codes) -> Levels:
 
 
 def levels_in_use(levels: Levels, rows: Int64) -> Levels:
-    """The column on ``rows`` ``[n]`` alone, recoded to the levels that occur there."""
+    """The column on some rows alone, recoded to the levels that occur there.
+
+    ``rows``: indices of the rows, ``[n]``.
+    """
     used = np.unique(levels.codes[rows])
     used = used[used >= 0]
     # The new code of each old one; a missing value's -1 reads the last entry, which is -1.

@@ -43,8 +43,8 @@ class EqualRows:
 def mixed_in(hashes: NDArray[np.uint64], codes: NDArray[np.integer]) -> NDArray[np.uint64]:
     """Mix one more column's codes into a hash of 64 bits per row, ``[N]``, to find equal rows by.
 
-    Both arguments are ``[N]`` and stay as they are. So more columns need no more memory. Of ten million different rows some two are taken
-    for equal with a chance of 3 in a million.
+    So more columns need no more memory. Of ten million different rows some two are taken for equal
+    with a chance of 3 in a million. Both arguments are ``[N]`` and stay as they are.
     """
     mixed = codes.astype(np.uint64) * _MIX ^ hashes
     # The finaliser of SplitMix64: every bit of the code moves every bit of the hash.
@@ -90,7 +90,7 @@ def expected_pairs(columns: Iterable[NDArray[np.integer]], first: Int64) -> floa
 def are_copies(columns: Iterable[NDArray[np.integer]], first: Int64) -> bool:
     """Whether equal rows are one record, given that a number of many values is among the columns.
 
-    Equal rows are one record unless chance alone makes half as many pairs as there are repeated rows.
+    They are one record unless chance alone makes half as many pairs as there are repeated rows.
 
     Args:
         columns, first: As of :func:`expected_pairs`.

@@ -178,7 +178,7 @@ def restrict(grouping: Grouping, rows: Int64) -> Grouping:
     """The grouping on the rows that are used, without groups that have none of them.
 
     Args:
-        grouping: Of all rows.
+        grouping: Groups of all rows.
         rows: Indices of the used rows, ``[n]``.
 
     Raises:
@@ -254,7 +254,11 @@ def _grouping_of_levels(name: str, levels: Levels) -> Grouping:
 
 
 def _check_size(grouping: Grouping) -> None:
-    """Refuse a grouping of fewer than two named groups or of more than ``MAX_GROUPS``: DataError."""
+    """Refuse a grouping of fewer than two named groups or of more than ``MAX_GROUPS``.
+
+    Raises:
+        DataError: It is one of these.
+    """
     named = len(grouping.names) - (grouping.missing is not None)
     if named < 2:
         problem = "has one value in all rows" if named else "is missing in all rows"

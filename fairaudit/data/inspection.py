@@ -210,6 +210,7 @@ def _notices(
     if dataset is not None:
         return dataset.notices
     if proposal.dataset is not None:
+        # Both have the notices of reading the table: each once.
         return tuple(dict.fromkeys((*checked.notices, *proposal.dataset.notices)))
     return checked.notices
 

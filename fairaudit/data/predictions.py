@@ -500,6 +500,7 @@ def _read_predictions(
         if probable_class(columns[0], label, classes) == 0:  # they are the first class's
             values = values[:, ::-1]
     else:
+        # [N, Y], in the order of the label's classes.
         values = values[:, class_columns(columns, label.classes, classes)]
     complete = values[~np.isnan(values).any(axis=1)]
     if np.any(complete < 0) or np.any(np.abs(complete.sum(axis=1) - 1) > SUM_TOLERANCE):
@@ -533,9 +534,9 @@ def _certain_probabilities(column: pa.ChunkedArray, classes: Sequence[str]) -> F
 def probable_class(column: str, label: LabelColumn, given: Sequence[str] = ()) -> int | None:
     """Index of the class, of two, whose probability a single column holds; None: not known.
 
-    It is the class that was given; else the class that the column's name ends in, as ``p_bad``; else the
-    positive class. A class that is a number is not looked for: ``guess_0`` may be the first of
-    several columns.
+    It is the class that was given; else the class that the column's name ends in, as ``p_bad``;
+    else the positive class. A class that is a number is not looked for: ``guess_0`` may be the
+    first of several columns.
 
     Args:
         column: Name of the column.

@@ -281,7 +281,7 @@ def _find_gaps(
             reasons[name] = "looks like an id"
         elif lacks.any():
             gaps[name] = lacks
-    # The intersection is the last grouping; it lacks a value where one of the others does.
+    # The intersection, the last grouping, is missing where one of the others is.
     of_columns = groupings[:-1] if config.intersect else groupings
     for grouping in of_columns:
         if grouping.missing is not None:

@@ -29,6 +29,7 @@ def scratch() -> Path:
     """
     try:
         base = Path(tempfile.gettempdir())
+        # Eight letters in the place of those that `mkdtemp` draws.
         is_long = len(os.fsencode(base / f"{_PREFIX}abcdefgh")) > _LONGEST
         if is_long and os.access(_SHORT, os.W_OK | os.X_OK):
             base = _SHORT

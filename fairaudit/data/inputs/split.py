@@ -270,6 +270,7 @@ def _balanced_counts(dataset: Dataset, counts: Int64) -> Int64:
     missing = -1 if grouping.missing is None else grouping.missing  # -1: no group's index
     named = np.arange(len(counts)) != missing
     smallest = int(counts[named].min())
+    # Groups without any row are gone already, so only a side of a given split can lack one.
     if smallest == 0:
         empty = grouping.names[int(np.flatnonzero(named & (counts == 0))[0])]
         raise DataError(

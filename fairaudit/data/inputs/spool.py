@@ -106,7 +106,8 @@ class Spool:
             self._file.fileno(), self._end - start, offset=start, access=mmap.ACCESS_READ
         )
         self._maps.append((start, mapped))
-        self._end += -self._end % mmap.ALLOCATIONGRANULARITY  # maps begin at multiples
+        # Maps begin at multiples of this, so the next one begins at the first that is free.
+        self._end += -self._end % mmap.ALLOCATIONGRANULARITY
         self._file.seek(self._end)
         return mapped
 

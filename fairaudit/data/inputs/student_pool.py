@@ -65,6 +65,7 @@ def pool_size(dataset: Dataset, config: AuditConfig) -> int:
         DataError: As :func:`load_public`.
     """
     if config.public_data is not None:
+        # Read in full, so that what training could not use is refused here.
         return int(load_public(dataset, config).features.num_rows)
     return holdout_size(dataset, config.split) // 2
 

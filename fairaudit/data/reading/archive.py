@@ -76,6 +76,7 @@ def open_archive(path: Path, options: ImageOptions) -> Archive:
     """
     arrays = _arrays(path)
     columns, sides = _group_by_column(arrays)
+    # Images are [N, H, W] or [N, H, W, C].
     images = [name for name, parts in columns.items() if parts[0].ndim in (3, 4)]
     if len(images) != 1:
         raise DataError(
@@ -135,7 +136,8 @@ def _refuse_odd_images(name: str, parts: Parts) -> None:
         parts: Its arrays, one for each side.
 
     Raises:
-        DataError: An array is empty, has neither 1 nor 3 channels, or is of another type than uint8.
+        DataError: An array is empty, has neither 1 nor 3 channels, or is of another type than
+            uint8.
     """
     for pixels in parts:
         channels = pixels.shape[3:] or (1,)  # without a last axis, [N, H, W]: grey

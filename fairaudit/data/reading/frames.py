@@ -296,5 +296,6 @@ def _common_type(column: pa.Array) -> pa.Array:
     if pa.types.is_large_binary(arrow_type) or pa.types.is_binary_view(arrow_type):
         return column.cast(pa.binary())
     if pa.types.is_timestamp(arrow_type) and arrow_type.unit != "us":
+        # Not `safe`: parts of a microsecond are cut off, and not refused.
         return column.cast(pa.timestamp("us", arrow_type.tz), safe=False)
     return column

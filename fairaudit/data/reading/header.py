@@ -170,9 +170,9 @@ def _is_row(
 ) -> bool:
     """Whether the first line could be one of the rows.
 
-    Such a line has a number in every column of numbers, and what a name has not: a value of a text column
-    that stands below it, too, a number that stands twice, or one with a sign or decimals. Whole
-    numbers in their order, as pixels or years, are names.
+    Such a line has a number in every column of numbers, and what a name has not: a value of a text
+    column that stands below it, too, a number that stands twice, or one with a sign or decimals.
+    Whole numbers in their order, as pixels or years, are names.
 
     Args:
         first: The fields of the first line.
