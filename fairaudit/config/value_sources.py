@@ -260,7 +260,7 @@ def parse_pairs(parts: Sequence[str], name: str) -> dict[str, str]:
 
 
 def nested_settings(pairs: Mapping[str, str]) -> dict[str, dict[str, object]]:
-    """``{"global.threshold": "50"}`` as method -> setting -> value.
+    """``{"global.threshold": "50"}`` as method -> setting -> value: ``50.0`` as a float.
 
     Raises:
         ConfigError: A name is not METHOD.SETTING, or a value is no number.

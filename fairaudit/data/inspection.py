@@ -149,7 +149,7 @@ def describe(
     try:
         dataset = make_dataset(checked, config)
         would_run = _run_summary(dataset, config)
-        if judge is not None and dataset.groupings:
+        if judge is not None and dataset.groupings:  # planning needs a group, looking needs none
             judge(config, dataset)
     except FairauditError as error:
         problem, hint, would_run = error.message, error.hint, None
@@ -180,6 +180,7 @@ def describe(
         notices=_notices(checked, dataset, proposal),
         likely_labels=proposal.labels,
         likely_groups=proposal.groups,
+        # Why it would refuse the data, unless that is told as the problem already.
         suspects=(*(why for why in proposal.refused if why != problem), *proposal.suspects),
         command=proposal.command() if proposal.dataset and proposal.dataset.groupings else (),
     )

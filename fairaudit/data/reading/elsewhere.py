@@ -61,7 +61,10 @@ def is_pattern(path: Path) -> bool:
 
 @cache
 def _copy_of(address: str) -> Path:
-    """The copy of what lies at an address; made once in a process, as a pipe is read once."""
+    """The copy of what lies at an address; made once in a process, as a pipe is read once.
+
+    ``address``: that of a store, ``-``, or the path of a pipe. Raises: as :func:`at_hand`.
+    """
     with _copy_errors():
         folder = Path(tempfile.mkdtemp(dir=scratch()))
     try:

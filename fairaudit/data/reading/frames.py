@@ -190,7 +190,7 @@ def holds_values(given: object, table: pa.Table) -> bool:
 
     Args:
         given: What the user gave.
-        table: The rows; a list as long as these is of values unless all of it are columns' names.
+        table: The rows; a list as long as these holds values, unless each entry is a column's name.
     """
     if given is None or isinstance(given, str):
         return False

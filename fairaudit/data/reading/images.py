@@ -55,7 +55,7 @@ class ImageOptions:
         Args:
             shape: Height, width and channels of all images.
             resized: Whether they are scaled to it; else images of another size are missing ones.
-            pixels: The text of ``--pixels``.
+            pixels: The text of ``--pixels``; None: not given.
         """
         height, width, channels = shape
         size = (height, width) if resized else None

@@ -86,9 +86,9 @@ def read_text(
     """The columns that Arrow makes of delimited text, as long as there is memory.
 
     How much they take shows only in reading: a digit of one byte becomes a number of eight, and
-    Arrow keeps the text as long as it does not know the types of its columns. So it is looked at
-    before each piece, and once more when the table is there: Arrow may read the last piece before
-    it has made a column of the first.
+    Arrow keeps the text as long as it does not know the types of its columns. So the memory is
+    looked at before each piece, and once more when the table is there: Arrow may read the last
+    piece before it has made a column of the first.
 
     Args:
         path: The file that the text is of.

@@ -140,8 +140,8 @@ def read_pixels(
         layout: The shape.
 
     Returns:
-        Images ``[N, H, W, C]``; and which rows hold none, since a value is missing or no whole
-        number of 0 to 255, ``[N]``. These are black.
+        Images ``[N, H, W, C]``; and which rows hold none, ``[N]``, since a value is missing or no
+        whole number of 0 to 255, or there are more or fewer values. Their images are black.
     """
     table = stored.table.select(list(columns))
     values = np.zeros((table.num_rows, layout.values), np.uint8)

@@ -96,7 +96,7 @@ def open_source(path: Path, *, is_alone: bool = False, names: Sequence[str] = ()
         path: The file.
         is_alone: As of :class:`TableFile`; of a CSV nothing but the names of its columns is looked
             at.
-        names: Of the columns of a text file without a line that names them; (): it has one.
+        names: Names of the columns of a text file that has no line of names; (): it has one.
 
     Raises:
         DataError: Missing, unreadable, not a table, or with duplicate column names.

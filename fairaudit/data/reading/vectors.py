@@ -72,7 +72,7 @@ def lengths_in(column: pa.ChunkedArray) -> set[int]:
 
 
 def number_fields(field: pa.Field, length: int) -> list[pa.Field]:
-    """The fields that a field of lists becomes."""
+    """The fields that a field of lists becomes: one for each of the ``length`` numbers."""
     arrow_type = field.type
     if isinstance(arrow_type, pa.FixedShapeTensorType):
         arrow_type = arrow_type.storage_type
