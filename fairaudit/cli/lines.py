@@ -335,6 +335,7 @@ def score_lines(report: Report, config: AuditConfig, width: int = WIDTH) -> Iter
     outcomes = outcomes_text(label.positive, label.favourable, label.favourable_origin)
     classes = classes_text([of.name for of in label.classes])
     yield f"  label   {plain(label.column)}   ({classes}; {outcomes})"
+    # Each model with its number of seeds.
     models = ", ".join(f"{plain(arm.key)} {arm.seeds_planned}" for arm in report.arms)
     yield f"  models  {models}; nothing is trained, and no privacy is stated"
     yield from to_lines(document(report), width)

@@ -81,7 +81,7 @@ def _reasons(gate: GateRecord) -> Iterator[str]:
         )
     if len(targets) > _MOST_TARGETS:
         yield f"{len(targets) - _MOST_TARGETS} more are in the report"
-    if not gate.targets and gate.reason:
+    if not gate.targets and gate.reason:  # the rule could not be judged at all
         yield plain(gate.reason, 200)
     if gate.left_out:
         yield f"not judged: {plain('; '.join(gate.left_out), 300)}"

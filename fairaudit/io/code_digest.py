@@ -19,9 +19,9 @@ _INSTALLED = {"site-packages", "dist-packages"}
 def code_digest(modules: Iterable[str]) -> str:
     """Hash the files of modules and of the code that they import.
 
-    Imports are followed into a module's own package (of this one: into its own folder), into code
-    that is not installed and into this package's methods; other libraries and the standard library
-    are left out.
+    Imports are followed into a module's own package (of a module of fairaudit: into its folder
+    alone), into code that is not installed and into fairaudit's methods; other libraries and the
+    standard library are left out.
 
     Args:
         modules: Names as in an import statement. One that has no file adds nothing.

@@ -160,6 +160,7 @@ class _Codes:
 
         ``out`` is C-contiguous, as it is written through a flat view.
         """
+        # Index of each code in the look-ups, ``[n, used categories]``.
         places = self.block.view(rows)[:, self.used].astype(np.intp) + self.offsets
         flat = self.inputs.take(places)
         # Index in the flat view: that of the input, plus d for every record before.
@@ -266,7 +267,7 @@ def make_encoder(
         dataset: All rows.
         options: How they are encoded.
         spool: The file that a table's records are written to, so that other processes can map them;
-            None: one of their own in the temporary folder.
+            None: a file in the temporary folder.
         levels: As of :class:`RecordWriter`.
     """
     if dataset.image_shape is not None:

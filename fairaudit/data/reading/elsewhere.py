@@ -144,7 +144,8 @@ def _copy_file(store: fs.FileSystem, info: fs.FileInfo, copy: Path) -> Path:
     """Copy a file of a store.
 
     Raises:
-        _BrokenOff: Reading failed, or gave fewer bytes than the store says there are.
+        _BrokenOff: Reading failed, or gave another number of bytes than the store says there are.
+        OutputError: The copy finds no room.
     """
     # Not unpacked here, which pyarrow would do by the ending: whoever reads the copy does.
     with store.open_input_stream(info.path, compression=None) as stream:
