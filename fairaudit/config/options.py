@@ -62,6 +62,7 @@ def data_name(data: Path) -> str:
     Only letters, digits, dots and dashes are kept, so the name is safe in a shell and never leads
     out of a folder.
     """
+    # Of a packed file, as loans.csv.gz, two endings are left out.
     stem = Path(data.stem).stem if data.suffix.lower() in _PACKED else data.stem
     name = re.sub(r"[^\w.-]+", "-", unicodedata.normalize("NFC", stem))
     return name[:_LONGEST_NAME].strip("-_.") or "data"

@@ -327,6 +327,10 @@ def _layer(origin: str, given: Mapping[str, object]) -> OptionLayer:
 
     A single value of a field that holds several becomes a list of one.
 
+    Args:
+        origin: What the report calls the place.
+        given: Key, with dashes or underscores -> raw value.
+
     Raises:
         ConfigError: A key is unknown, a number or a text is said to be true or false, or epsilon
             and noise_multiplier are both set.

@@ -62,7 +62,7 @@ def leak_warnings(
     for name, codes in columns:
         levels = _levels_of_rows(codes)
         giveaway = _label_giveaway(codes, levels, sampled_labels)
-        if giveaway is not None:
+        if giveaway is not None:  # "": by all of its levels, not by one value
             yield FeaturePredictsLabel(name, value=giveaway, label=label)
         for grouping, groups in sampled_groups.items():
             if name == grouping:  # with --group-as-feature the group column is a feature itself

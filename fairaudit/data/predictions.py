@@ -618,7 +618,8 @@ def _find_layout(
         ids = _complete_levels(table, row_column).codes
     else:
         ids = _places_within_seeds(seeds.codes)
-    # A record at a seed as one number, which may occur once.
+    # A record at a seed as one number, which may occur once. Places within a seed never repeat, so
+    # only ids of `row_column` can.
     cells = np.unique(ids * len(seeds.names) + seeds.codes)
     if len(cells) < table.num_rows:
         twice = numbered(table.num_rows - len(cells), "row")

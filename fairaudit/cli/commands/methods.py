@@ -50,8 +50,8 @@ def methods(
 def _check(name: str) -> None:
     """Run the laws of private training on one method, and print of each whether it is kept.
 
-    Of a third-party method that keeps them all this is recorded on this machine: reports then say
-    of it that it passed.
+    That a third-party method keeps them all is recorded on this machine: reports made here then say
+    that the method passed.
 
     Raises:
         ConfigError: There is no such method, or it does not train by noised steps.
