@@ -175,7 +175,7 @@ def _typed_values(
 
     Returns:
         Field of ``AuditConfig`` -> value, and field -> values of an option that was typed several
-        times to be swept over (its place in the first holds the first of them).
+        times to be swept over (the first mapping holds the first of these values).
     """
     values: dict[str, object] = {}
     swept: dict[str, Sequence[str]] = {}

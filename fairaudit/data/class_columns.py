@@ -19,7 +19,7 @@ def class_columns(
     A column whose name is a class's, or ends in it, is that class's: ``p_low`` is of ``low``.
 
     Args:
-        columns: Their names, one for each class.
+        columns: Names of the columns, one for each class.
         classes: Names of the classes, ``[Y]``.
         given: The classes in the order of the columns, as somebody said; empty: names decide.
 

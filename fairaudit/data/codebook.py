@@ -56,7 +56,8 @@ class KnownGroups:
         value; its group is ``LEFT_OUT`` where there is no such group.
 
         Args:
-            codes: Index in ``names`` of the name of each row, ``[N]``; any other number: none.
+            codes: Index in ``names`` of the name of each row, ``[N]``; any other number: the row
+                has no name.
             names: Names that rows have; other ones than those of the groups may be among them.
         """
         other = LEFT_OUT if self.missing is None else self.missing

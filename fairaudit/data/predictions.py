@@ -396,6 +396,7 @@ def _equal_records(
             is_identifying = is_identifying or (not is_id and has_many_values(of_records))
         lacks_id = of_records.missing()
         if is_id and first_of_id is None and not lacks_id.all():
+            # Codes serve as the hashes that this takes: equal where the ids are.
             first_of_id = first_alike(of_records.codes.astype(np.uint64))
             first_of_id[lacks_id] = np.flatnonzero(lacks_id)  # these share an id with no record
     first = first_alike(hashes)

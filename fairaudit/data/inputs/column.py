@@ -115,6 +115,7 @@ def declared_column(name: str, declared: DeclaredColumn) -> Column:
         inputs=(name, *indicator),
         centre=declared.middle,
         spread=declared.scale,
+        # By default the middle, which becomes the input 0.
         fill=declared.middle if declared.missing is None else declared.missing,
         range=declared.range,
         outside=declared.outside,
