@@ -128,7 +128,7 @@ class Screen:
     def _start(self, event: JobsCounted) -> None:
         """Begin the progress bar, in a terminal; trainings that were finished before count as done.
 
-        Elsewhere it only says how many those are.
+        How many those are is said anywhere.
         """
         self._began, self._before = time.monotonic(), event.finished
         if event.finished:

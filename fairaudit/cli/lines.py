@@ -353,7 +353,7 @@ _MOST_SUSPECTS = 6
 def inspection_lines(facts: Inspection) -> Iterator[str]:
     """Lines of ``inspect``: columns, label, group sizes, and what ``run`` would do with them.
 
-    Where no label or group is known, it lists columns of few values that could be one.
+    Where no label or group is known, the lines name columns of few values that could be one.
     """
     size = f"{numbered(facts.rows, 'row')} x {numbered(facts.columns, 'column')}"
     yield f"{plain(facts.name)}  {size} · sha256 {facts.digest[:16]}…"

@@ -31,7 +31,7 @@ class ColumnSummary:
         type: Arrow type as read.
         role: ``label``, ``group``, ``feature``, ``dropped`` or ``unused``.
         missing: Fraction of rows without a value, None where the column is not read.
-        distinct: Number of distinct values, None likewise.
+        distinct: Number of distinct values, None where the column is not read.
         note: Why it is dropped, or "".
         becomes: What it would be in an audit, as "category of 8 levels", or "".
     """

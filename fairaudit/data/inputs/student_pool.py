@@ -251,7 +251,7 @@ class PoolEncoder:
             (pool, groups), test = self._public, split.test
         # The encoder learns of what it takes for training rows: the pool, and nobody else.
         extended = Split(split.seed, pool, np.concatenate([split.train, test]))
-        # `fitted.train` is the pool then, `fitted.test` the training rows and after them the test rows.
+        # `fitted.train` is the pool then, `fitted.test` the training rows, then the test rows.
         fitted = self._encoder.encode(extended)
         train = len(split.train)
         encoded = Encoded(
