@@ -201,6 +201,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
     except OSError as lost:  # Python would flush it again at its end
         write_to_nothing(sys.stdout)
+        # A reader that has left, as `head` does, is no error; a full disk is.
         if code == EXIT_OK and not isinstance(lost, BrokenPipeError):
             _say(f"Error: standard output cannot be written: {lost.strerror}")
             return EXIT_INPUT

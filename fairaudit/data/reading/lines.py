@@ -66,7 +66,7 @@ def lone_lines(path: Path, form: TextForm) -> LoneLines:
     """The lines of a CSV file that can be read by themselves, its first one included.
 
     Raises:
-        OSError: The file cannot be read.
+        OSError: The file cannot be read. DataError: It unpacks to far more than its size.
     """
     content = whole(path)
     if form.delimiter == BLANK:
@@ -87,6 +87,7 @@ def lone_lines(path: Path, form: TextForm) -> LoneLines:
             kept.append(bytes_of_lines[int(ends[0]) : int(ends[-1])])
     if not lost and content[-1:].to_pybytes() in (b"\n", b"\r"):
         return LoneLines(content, 0)  # the file as it lies there, uncopied
+    # The last line may have had no end; where it had one, an empty line more is no record.
     return LoneLines(pa.py_buffer(b"".join([*kept, b"\n"])), lost)
 
 

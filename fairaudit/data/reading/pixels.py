@@ -171,8 +171,8 @@ def read_pixels(
 def looks_like_pixels(schema: pa.Schema) -> tuple[str, str, str] | None:
     """The first and last of columns that may be the pixels of images, and their shape in text.
 
-    So look whole numbers under numbered names, as many as a square has pixels, of one channel or
-    three; None where no columns do. Names and types alone are looked at.
+    Such columns hold whole numbers under numbered names and are as many as a square has pixels, of
+    one channel or three; None where there are none. Names and types alone are looked at.
 
     Example:
         >>> looks_like_pixels(pa.schema([(f"px{k}", pa.int64()) for k in range(784)]))
@@ -183,6 +183,7 @@ def looks_like_pixels(schema: pa.Schema) -> tuple[str, str, str] | None:
         match = _NAME.fullmatch(field.name)
         if match and pa.types.is_integer(field.type):
             numbered.setdefault(match[1], []).append(field.name)
+    # All numbered columns, as r0.., g0.., b0.. may be one image's channels.
     together = [name for names in numbered.values() for name in names]
     for names in (*numbered.values(), together):
         for channels in (1, 3):
