@@ -149,6 +149,7 @@ def images_below(root: Path) -> set[str]:
     """
     files = set()
     for folder, folders, names in os.walk(root):
+        # In place: `os.walk` enters those that are left.
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             path = Path(folder, name).relative_to(root)

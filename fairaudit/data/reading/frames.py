@@ -87,7 +87,7 @@ def with_predictions(
         table: n rows.
         values: Predictions in the order of the rows, as scikit-learn's metrics take them: classes
             or probabilities ``[n]``, or probabilities of the classes ``[n, Y]``.
-        argument: The argument that they are of: the name of the column, and of errors.
+        argument: Name of the argument, by which the columns and errors are named.
         index: The labels of the table's rows in pandas, by which a Series in another order is
             found; None: the rows have none.
 

@@ -99,6 +99,7 @@ def pixel_columns(schema: pa.Schema, layout: PixelLayout, dropped: Sequence[str]
         if match and not _may_hold_images(field.type):
             numbered.setdefault(match[1], []).append((int(match[2]), field.name))
     # Columns of one name with as many numbers as an image has values: in the order of the numbers.
+    # For one value any numbered column would do, so it is not looked for here.
     series = [names for names in numbered.values() if len(names) == layout.values]
     if len(series) == 1 and layout.values > 1:
         return [name for _, name in sorted(series[0], key=lambda pair: pair[0])]

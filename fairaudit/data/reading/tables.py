@@ -342,6 +342,7 @@ def _csv_texts(source: TableFile, columns: Sequence[str]) -> StoredColumns:
         return "skip"
 
     content, lost = lone_lines(source.path, source.form)
+    # Blocks of Arrow's reader hold any line that is kept, with its end.
     table = read_text(
         source.path,
         pa.BufferReader(content),
