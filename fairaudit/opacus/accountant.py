@@ -107,6 +107,7 @@ class Accountant:
         Raises:
             PrivacyError: The steps that the target was planned for are taken.
         """
+        # With noise that was given there is no target to exceed: one step more costs more.
         if self.planned is not None and self.target_epsilon and self.steps >= self.planned.steps:
             raise PrivacyError(
                 f"the {self.planned.steps:,} steps that epsilon {shown_up(self.target_epsilon)} "

@@ -29,14 +29,15 @@ Apart = Callable[[Any, Tensor], bool]
 
 
 def _at_least(rank: int) -> Apart:
-    """Of layers that keep records apart in every input with at least that many axes."""
+    """The check of layers that keep records apart in every input with at least that many axes."""
     return lambda layer, x: x.dim() >= rank
 
 
 def _exactly(rank: int) -> Apart:
-    """Of layers that keep records apart in inputs with that many axes.
+    """The check of layers that keep records apart in inputs with exactly that many axes.
 
-    An input with one axis fewer is a single record to them, whose first axis they may mix.
+    Such a layer takes an input with one axis fewer for a single record, and may mix along its
+    first axis, which is that of the records.
     """
     return lambda layer, x: x.dim() == rank
 
@@ -65,7 +66,7 @@ def _pads(layer: Any, x: Tensor) -> bool:  # noqa: ANN401
 
 
 def _pools(rank: int) -> Apart:
-    """Of pooling, for inputs with that many axes, where it puts out one tensor and no indices."""
+    """The check of pooling: inputs with that many axes, one tensor put out, and no indices."""
     return lambda layer, x: x.dim() == rank and not getattr(layer, "return_indices", False)
 
 
@@ -92,6 +93,7 @@ def _table() -> dict[type[nn.Module], Apart]:
     for axes in (1, 2, 3):  # inputs are [B, channels, axes of space ...]
         for name in ("Conv", "ConvTranspose", "InstanceNorm"):
             table[getattr(nn, f"{name}{axes}d")] = _exactly(axes + 2)
+        # With fixed statistics alone: `refuse_at_fault` refuses one that reads the batch's.
         table[getattr(nn, f"BatchNorm{axes}d")] = _at_least(2)
         for name in ("MaxPool", "AvgPool", "AdaptiveMaxPool", "AdaptiveAvgPool", "LPPool"):
             table[getattr(nn, f"{name}{axes}d")] = _pools(axes + 2)
@@ -191,6 +193,7 @@ def _faults(part: nn.Module) -> Iterator[tuple[str, str]]:
     instead = instead_of_statistics(part)
     if instead:
         yield "reads or keeps statistics of the batch, which no clipping bounds", instead
+    # In evaluation mode: a caller takes the first fault, which in training mode is the one above.
     if isinstance(part, _BatchNorm | _InstanceNorm) and trained and part.running_mean is not None:
         yield (
             "has fixed statistics, and Opacus takes no gradients of its weight and bias",
@@ -227,6 +230,7 @@ def not_admitted(model: nn.Module) -> Iterator[str]:
         if id(part) in inner:
             continue
         where = place(path, part)
+        # nn.Sequential computes nothing itself: it calls its parts, each of which is looked at.
         if type(part) not in ADMITTED and type(part) is not nn.Sequential:
             yield f"the module {where}"
         elif not is_plain(part):
@@ -240,11 +244,13 @@ def not_admitted(model: nn.Module) -> Iterator[str]:
 def refuse_for_ghost(model: nn.Module) -> None:
     """Refuse trained parameters of which ghost clipping might take a norm that is too small.
 
-    It takes norms layer by layer in a first backward pass, and the sum of gradients from PyTorch in
-    a second. What a parameter does outside its layer is in the sum, but not in the norms.
+    Ghost clipping takes norms layer by layer in a first backward pass, and the sum of gradients
+    from PyTorch in a second. What a parameter does outside its layer is in the sum, but not in the
+    norms.
 
     Raises:
-        ConfigError: A parameter outside the layers that it knows, or of several layers.
+        ConfigError: A trained parameter of a module that is none of ``KNOWN_LAYERS`` or has hooks,
+            or of several modules.
     """
     owner_counts = owners(model)
     for path, part in model.named_modules():
@@ -279,7 +285,7 @@ class ModelChecks:
         mode: How Opacus takes gradients, a ``grad_sample_mode``.
         is_chain: Whether all of its parts are admitted, so that every part's input is [B, ...].
             It turns False once a part changes; inputs are not checked from then on.
-        rest_on: Called with what else the guarantee rests on, in words, when that shows.
+        rest_on: Called with what else the guarantee rests on, in words, as soon as a run shows it.
     """
 
     def __init__(
@@ -322,7 +328,7 @@ class _PartCheck:
     def __init__(self, checks: ModelChecks, path: str, part: nn.Module, *, is_inner: bool) -> None:
         self._checks, self._part = checks, part
         self._path = path
-        # None: its inputs are not checked.
+        # None: the part's inputs are not checked.
         self._apart = None if is_inner else ADMITTED.get(type(part))
         self._n_inputs = 3 if type(part) is DPMultiheadAttention else 1  # query, key and value
         is_ghost = checks.mode == "ghost"
@@ -366,9 +372,9 @@ class _PartCheck:
         """Check the part and the arguments that it is called with, as PyTorch hands them to a hook.
 
         Raises:
-            ConfigError: It is made of other parameters or parts than in ``make_private``, or ghost
-                clipping's norms would be wrong.
-            TrainingError: It mixes or remembers records.
+            ConfigError: The part is made of other parameters or parts than in ``make_private``, or
+                ghost clipping's norms would be wrong.
+            TrainingError: The part mixes or remembers records.
         """
         if self._content() != self._noted_content:
             raise ConfigError(
@@ -378,7 +384,7 @@ class _PartCheck:
         refuse_at_fault(self._path, part)
         hooks = self._hooks()
         if hooks != self._noted_hooks:
-            self._noted_hooks = hooks
+            self._noted_hooks = hooks  # a change is noted once, not at every run
             self._checks.note(f"the hooks or the replaced forward of {place(self._path, part)}")
         if not torch.is_grad_enabled():  # nothing is trained on what it reads
             return
@@ -390,10 +396,13 @@ class _PartCheck:
     def _check_input(self, part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Refuse an input whose first axis the layer would not take for that of the records.
 
+        Where the arguments are not the layer's tensors alone, nothing is refused: the guarantee
+        then rests on what the layer does with them.
+
         Raises:
-            TrainingError: It would not, as ``Softmax(dim=0)``.
+            TrainingError: The layer takes another axis for it, as ``Softmax(dim=0)``.
         """
-        assert self._apart is not None
+        assert self._apart is not None  # `__call__` asks only where there is a check
         where = place(self._path, part)
         if len(args) != self._n_inputs or kwargs or not all(isinstance(x, Tensor) for x in args):
             self._checks.note(f"what {where} is given beside a batch")

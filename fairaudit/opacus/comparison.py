@@ -67,12 +67,12 @@ class FirstComparison:
             return
         output = next((each for each in tensors_of(out) if each.dim()), None)
         if output is None or len(output) != len(first):
-            return  # not both have the records as their first axis
+            return  # the first axis of input or output is not that of the records
         bare, self._bare = self._bare, None  # once is enough
         # The tensors of a packed sequence have no axis of records.
         if any(isinstance(each, PackedSequence) for each in (*args, *kwargs.values())):
             return
-        # Rows of the batch, evenly spread.
+        # Which rows of the batch are compared: RECORDS of them or all, evenly spread.
         places = torch.linspace(0, len(first) - 1, min(len(first), RECORDS)).long()
         places = places.to(first.device)
         try:
@@ -88,8 +88,9 @@ class FirstComparison:
         """A copy without hooks, with the model's present parameters and modes, without dropout.
 
         Args:
-            bare: The copy that was made before Opacus gave the model its hooks.
-            dtype: In which precision the copy is.
+            bare: The copy that was made before Opacus gave the model its hooks. It is copied again,
+                so that each precision starts from it.
+            dtype: The precision of the result.
         """
         model = copy.deepcopy(bare)
         values = (*self._model.parameters(), *self._model.buffers())
@@ -105,9 +106,9 @@ class FirstComparison:
         """Compare outputs and clipped sums of some records, together and one by one.
 
         Args:
-            model: A copy.
+            model: A copy of the model in the precision of ``rows``, which may be changed.
             rows: The batch.
-            places: Rows of the batch that are compared.
+            places: Numbers of the batch's rows that are compared, [8] or fewer.
             room: By how much numbers of size 1 may differ.
 
         Returns:
@@ -291,5 +292,6 @@ def _near(one: Tensor, other: Tensor, room: float) -> bool:
         one, other: Tensors of one shape.
         room: By how much numbers of size 1 may differ; larger numbers by as much more.
     """
+    # The size of the largest number that is finite: NaN and inf count as 0 in it.
     size = max(1.0, float(other.detach().abs().nan_to_num(0.0, 0.0, 0.0).max()))
     return torch.allclose(one, other, rtol=room, atol=room * size, equal_nan=True)

@@ -65,6 +65,7 @@ HOW_TO_ADD = (
 def as_module(criterion: Loss) -> Loss:
     """The PyTorch module that computes what a loss of ``torch.nn.functional`` computes.
 
+    As a module it is one of the losses that :func:`is_known` knows by type.
     A ``functools.partial`` of such a function with keyword arguments becomes a module with them.
     Any other criterion is returned as it is.
     """
@@ -123,7 +124,7 @@ class SingleLosses:
         """
         has_graph = outputs.requires_grad and torch.is_grad_enabled()
         outputs, targets = outputs.detach(), targets.detach()
-        if not len(outputs):
+        if not len(outputs):  # no records: the empty outputs have the shape of their gradients
             return outputs.new_zeros(0), outputs if has_graph else None
         self._refuse_cancelling(outputs, targets)
         if not has_graph:
@@ -155,8 +156,11 @@ class SingleLosses:
         None where vmap cannot run it; it is then never tried again.
 
         Args:
-            function: Of one output and one target.
+            function: Of one output and one target, each without the axis of records.
             outputs, targets: [B, ...] each.
+
+        Returns:
+            What the function returns, each tensor of it with a first axis [B].
         """
         if not self._runs_under_vmap:
             return None
@@ -229,7 +233,8 @@ class SingleLosses:
         if losses.dim() == 1:
             return losses
         losses = losses.flatten(1)  # [B, numbers of a record]
-        # Of a criterion without reduction a record's numbers are summed, or plainly averaged.
+        # Where the criterion has no reduction of its own, a record's numbers are reduced by the
+        # one that `make_private` was given: summed, or averaged without weights.
         reduction = self._reduction if criterion.reduction == "none" else criterion.reduction
         if reduction != "mean":
             return losses.sum(1)
@@ -240,7 +245,7 @@ class SingleLosses:
         # that are not ignored. Where all are ignored, the loss is 0.
         counted = targets != criterion.ignore_index
         weights = counted.to(losses)
-        if criterion.weight is not None:
+        if criterion.weight is not None:  # 0 in place of ignore_index, which may be no class
             weights = weights * criterion.weight[targets.where(counted, 0)]
         total = weights.flatten(1).sum(1)
         mean: Tensor = losses.sum(1) / total.where(total != 0, 1.0)
@@ -274,7 +279,8 @@ class SingleLosses:
         self._refuse_lost(self._in_turn(outputs[:1], targets[:1]))
         leaf = outputs.requires_grad_()
         values = self._in_turn(leaf, targets)
-        # Each loss reads its own record alone, so the gradient of the sum has each one's as a row.
+        # Each loss reads its own record alone, so row i of the sum's gradient is that of loss i; of
+        # a criterion that reads no output all rows are 0.
         (gradients,) = torch.autograd.grad(
             values.sum(), leaf, allow_unused=True, materialize_grads=True
         )
@@ -351,7 +357,7 @@ class SingleLosses:
                     together = trial.criterion(outputs.to(dtype)[kept], cast[kept])
                 except Exception:  # constants of another precision, or what cannot be copied
                     continue
-                if state != global_state():  # a batch and its records would differ by luck
+                if state != global_state():  # it draws: a batch and its records differ by luck
                     return True
                 self._refuse_batch(together, alone[kept])
                 # Infinite losses tell little: a later batch is compared as well.
@@ -366,12 +372,13 @@ class SingleLosses:
             alone: Its values for single records, [B].
 
         Raises:
-            TrainingError: It is another.
+            TrainingError: The batch's value is neither.
         """
         value = float(together.mean() if self._reduction == "mean" else together.sum())
         if value in (float(alone.mean()), float(alone.sum())):  # also where all are infinite
             return
-        # Rounding: ten times the root of the precision, of the sum of the losses' sizes.
+        # How far rounding may take the sum: ten times the square root of the precision's epsilon,
+        # as a fraction of the sum of the losses' sizes.
         room = 10 * torch.finfo(alone.dtype).eps ** 0.5 * float(alone.abs().sum())
         if abs(value - float(alone.mean())) <= room / len(alone):
             return
@@ -493,7 +500,7 @@ class BatchLoss(Tensor):
             record_counts = {len(outputs) for outputs, _ in parts}
             if not other._is_whole() or len(record_counts) > 1:
                 return total
-        if not self._is_whole() or total.dim():
+        if not self._is_whole() or total.dim():  # dim: with a constant of several numbers
             return total
         return BatchLoss.of(total.as_subclass(Tensor), parts, self._take_pass)
 
@@ -511,7 +518,8 @@ class RecordCriterion:
 
     Args:
         losses: Of single records.
-        reduction: ``mean`` or ``sum``, of the number that is shown.
+        reduction: ``mean`` or ``sum``: what the records' losses become in the number that the loss
+            of a batch shows. Gradients do not depend on it here.
         take_pass: Hands gradients at outputs to the model, as :class:`TakePass` says.
         has_put_out: Whether the model put out these outputs, row by row.
         rest_on: Called with what the guarantee rests on beside the model.
@@ -578,7 +586,9 @@ class RecordCriterion:
         values, gradients = self._losses(outputs, targets)
         # Of no record the loss is 0: a mean would be nan.
         value = values.mean() if self._reduction == "mean" and len(values) else values.sum()
-        if gradients is None:  # nothing can be handed on; the outputs stand for gradients
+        # No graph, so nothing can be handed on: ``backward()`` refuses. The outputs stand in for the
+        # gradients, for a loss without parts would pass for one that the loop made.
+        if gradients is None:
             return BatchLoss.of(value, ((outputs, outputs),), None)
         if not self._has_put_out(outputs):
             self._rest_on("what the loop makes of the model's outputs before the criterion")

@@ -69,7 +69,7 @@ class PoissonBatches(Sampler[list[int]]):
         """The record numbers of each batch of one iteration; empty batches are dealt, too."""
         self.on_begin()  # the optimizer forgets what is left of an iteration that broke off
         for _ in range(self.steps_per_epoch):
-            batch = self._sampler.draw()[0].tolist()
+            batch = self._sampler.draw()[0].tolist()  # [0]: record numbers; [1] tells padding
             self.dealt.append(len(batch))
             yield batch
 
@@ -179,7 +179,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             # have noise, no factor may take a gradient beyond the sensitivity that the rule claims.
             self._rule = Asking(rule, 1, facts, streams.query, is_limited=sigma > 0)
         self._release = GaussianRelease(sigma, streams.noise)
-        self._trained = self.params
+        self._trained = self.params  # as they are now; a step refuses others
         self._group: Tensor | None = None
         self._forget()
 
@@ -313,6 +313,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         if self._pass_records is not None:
             self._refuse_second()
         self._refuse_hooks()
+        # Such hooks are the user's: they may change gradients, and mix those of records.
         has_hooks = any(outputs._backward_hooks for outputs, _ in parts)
         if has_hooks or self._model.has_hooks_on_outputs:
             self.accountant.rest_on("hooks on the model's outputs")
@@ -385,7 +386,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             PrivacyError: The planned steps are taken.
         """
         self._records += records
-        if last:
+        if last:  # the next part is one of another batch, which counts from 0
             size, self._records = self._records, 0
             self._batches.take(size)
             self.accountant.charge()
@@ -475,6 +476,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             ConfigError: They were not set, or for another number of records.
         """
         group, self._group = self._group, None
+        # An empty batch has no group that the loop could have set.
         if group is None and (records == 0 or not self.arm.reads_groups):
             group = torch.zeros(records, dtype=torch.int64)
         if group is None or len(group) != records:
@@ -598,8 +600,9 @@ class GhostOptimizer(RuleOptimizer):
         The step is charged here, for the rule's query is answered here.
 
         Raises:
-            ConfigError: It is a part of a batch, and the rule asks about whole ones; or it is not
-                the loader's next.
+            ConfigError: The norms are of a part of a batch, and the rule asks about whole batches;
+                the batch is not the loader's next; or the groups that the rule reads are missing.
+            PrivacyError: The planned steps are taken.
             TrainingError: A gradient that is not finite: a factor cannot leave its record out.
         """
         # The mark of BatchMemoryManager stays for `pre_step`, which comes later.

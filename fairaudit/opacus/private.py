@@ -116,8 +116,9 @@ def make_private(
     Raises:
         ConfigError: A method without such a rule; numbers, a loader or an optimizer that do not
             fit.
-        PrivacyError: No noise meets the target.
-        TrainingError: A layer that mixes or remembers records.
+        PrivacyError: No noise meets the target, or delta is too small to be accounted for.
+        TrainingError: A layer that mixes or remembers records, that cannot be copied, or of which
+            Opacus takes no gradients.
 
     Example:
         >>> import torch
@@ -192,7 +193,7 @@ def _check_choices(
     target_epsilon: float | None,
     noise_multiplier: float | None,
 ) -> None:
-    """Refuse words that are no choice, and a target and its noise that are both or neither given.
+    """Refuse words that are no choice, and a call that gives both target and noise, or neither.
 
     Raises:
         ConfigError: Names the argument.
@@ -362,7 +363,7 @@ def _trainer(method: str, groups: int) -> GradientMethod:
             "alone",
             hint=_USABLE,
         )
-    least = 2 if spec.reads_groups else 1
+    least = 2 if spec.reads_groups else 1  # of one group there is nothing to tell apart
     if not isinstance(groups, Integral) or not least <= groups <= MOST_GROUPS:
         raise ConfigError(
             f"{spec.name} needs to know how many groups there are, and groups is {groups}",
@@ -393,7 +394,8 @@ def _check_loop(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[nn.P
 
     Raises:
         ConfigError: Model or optimizer is private already, or they do not belong together.
-        TrainingError: A layer that mixes records.
+        TrainingError: A layer that mixes or remembers records, that cannot be copied, or that
+            Opacus refuses.
     """
     _refuse_unsupported(model, optimizer)
     for path, part in model.named_modules():
@@ -553,7 +555,9 @@ def _arm(method: str, options: dict[str, Any], schedule: Schedule, groups: int) 
 
     Args:
         method: Name, or ``module:ATTRIBUTE``.
-        options: As of an audit: epsilon or noise, delta, bound, and the method's other numbers.
+        options: As of an audit, by name: ``epsilon`` as a tuple of one number, or None and a
+            ``noise_multiplier``; ``delta``, ``max_grad_norm``, and the method's other numbers in
+            ``settings``.
         schedule: How long the training is.
         groups: K.
     """
@@ -570,7 +574,8 @@ def _arm(method: str, options: dict[str, Any], schedule: Schedule, groups: int) 
 def _task(arm: Arm, schedule: Schedule, groups: int, classes: int) -> Task:
     """A task without records, from which a method makes its rule: settings and public facts alone.
 
-    Fields that neither a rule nor ``Task.facts`` reads are left empty.
+    Fields that neither a rule nor ``Task.facts`` reads are left empty: no rule is told how steps
+    are taken or which model is trained.
     """
     no_labels = torch.zeros(0, dtype=torch.int64)
     pool = TrainingPool(torch.zeros(0, 1), no_labels, no_labels, n_classes=classes, n_groups=groups)

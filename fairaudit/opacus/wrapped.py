@@ -125,7 +125,10 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
         self._put_out: list[tuple[Tensor, int]] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state of a copy or a pickle: without graphs and without ties to this training."""
+        """The state of a copy or a pickle: without graphs and without ties to this training.
+
+        A copy has the class's three functions again, which do nothing.
+        """
         state = {
             k: v for k, v in vars(self).items() if k not in ("after_forward", "rest_on", "on_end")
         }
@@ -151,7 +154,7 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
             elif is_training:
                 self.after_forward(out, args, kwargs)
         except RuntimeError as error:
-            self.clear()  # of layers that ran before one failed
+            self.clear()  # of the runs of layers before the one that failed
             if "is being modified inplace" in str(error):
                 raise TrainingError(
                     "a layer writes over what another layer put out, which Opacus has to read",
@@ -168,8 +171,8 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
     def has_put_out(self, outputs: Tensor) -> bool:
         """Whether outputs [B, ...] are what the model put out last, or a part of it, row by row.
 
-        Anything else was made in the loop, which may have mixed records. So were outputs that were
-        written to since, which have another version.
+        Anything else was made in the loop, which may have mixed records. Outputs that were written
+        to since count as made there, too: their version is another.
         """
         return any(
             each is outputs or _has_rows(each, outputs)
