@@ -103,12 +103,12 @@ def privacy_curve(event: PrivacyEvent) -> PrivacyCurve | None:
     rough_epsilon = _rdp(charges, CURVE_DELTA)  # sets the range and the rounding
     if rough_epsilon > LARGEST_CURVE:
         return None
-    # Rounding losses up makes delta too large, the more so the more steps there are. This interval
-    # leaves an attacker's rates (tradeoff.py) right to 1e-4.
+    # Rounding losses up makes delta too large, the more so the more steps there are: beyond 1,000
+    # the interval shrinks with their root. So an attacker's rates (tradeoff.py) are right to 1e-4.
     most_steps = max(charge.steps for charge in charges)
     interval = _COARSE * _interval(rough_epsilon) * min(1.0, math.sqrt(1e3 / most_steps))
     composed = _composed(charges, interval)
-    # Delta beyond it is not asked for. That is sound: fewer epsilons give a looser bound on an
+    # Beyond ``most`` nobody asks for delta. That is sound: fewer epsilons give a looser bound on an
     # attacker's rates, never a wrong one.
     most = 2.0 * rough_epsilon + 5.0
 
@@ -162,6 +162,7 @@ def calibrate(
     sigma = _total_sigma(steps_per_epoch, steps, checked_delta(delta), target_epsilon)
     if not side_noise_multipliers:
         return sigma
+    # Named alike: accountants read the noise of a release, not its name.
     releases = tuple(NoisyRelease("side", noise) for noise in side_noise_multipliers)
     side = SampledGaussian(steps_per_epoch, steps, releases)
     # Releases of one step add up in 1 / sigma^2: the gradient gets what the queries leave.
@@ -169,6 +170,7 @@ def calibrate(
         precision = sigma**-2 - side.effective_noise_multiplier**-2
         if precision > 0.0:
             return 1.0 / math.sqrt(precision)
+    # No return until here: the queries leave the gradient nothing, and the error says what helps.
     alone = epsilon(side, delta)
     # Queries that together have twice the total sigma leave the gradient sigma / sqrt(1 - 1/4),
     # below 1.2 sigma; each of k equal ones then has 2 sigma sqrt(k).
@@ -300,7 +302,8 @@ def _interval(size: float) -> float:
 
     It is ``_INTERVAL`` for an epsilon between 1 and 7; finer below, where the rounding of many
     small losses would show; coarser above, where the distribution would fill the memory. It moves
-    in powers of two, so that similar questions share the cached distributions.
+    in powers of two, so that similar questions share the cached distributions. It is never 0, also
+    where ``size`` is.
     """
     if size < 1.0:
         relative = size
@@ -310,7 +313,7 @@ def _interval(size: float) -> float:
 
 
 def _rdp(charges: tuple[_Charge, ...], delta: float) -> float:
-    """Epsilon by Renyi differential privacy, an upper bound."""
+    """Epsilon by Renyi differential privacy, an upper bound, of at least one charge."""
     with quiet():
         from dp_accounting import rdp  # lazily: 2 s
 
@@ -400,7 +403,7 @@ def _one_step(steps_per_epoch: int, sigma: float, interval: float) -> _OfLibrary
 def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) -> float:
     """sigma_total: the noise multiplier of one Gaussian per step that meets the target epsilon.
 
-    It starts from :func:`_coarse_sigma` and corrects that at full precision by the secant method:
+    The search starts from :func:`_coarse_sigma` and corrects that at full precision by secants:
     log(epsilon) is about linear in log(sigma), and the next sigma is where the line through the
     last two points meets the target. Where that lies outside of the range that is known to hold the
     answer, the next sigma is the range's geometric middle.
@@ -423,7 +426,8 @@ def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) 
             return sigma
         if sigma == LARGEST_SIGMA and value > target:
             break
-        # All that the steps reveal lies within delta, and 0 has no logarithm to go on from.
+        # Epsilon is 0: all that the steps reveal lies within delta. The secant method ends here,
+        # as 0 has no logarithm.
         if value == 0.0:
             return _silent_sigma(steps_per_epoch, steps, delta, low, sigma)
         if value > target:
@@ -442,7 +446,7 @@ def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) 
         sigma *= ((1.0 - 0.25 * TOLERANCE) * target / value) ** (1.0 / slope)
         if low > 0.0 and high < math.inf and not low < sigma < high:
             sigma = math.sqrt(low * high)
-    if high < math.inf:  # it meets the target, if by more than the tolerance
+    if high < math.inf:  # noise that meets the target, though it misses it by over 0.2 %
         return high
     least = _epsilon((_Charge(steps_per_epoch, LARGEST_SIGMA, steps),), delta, "pld")
     raise PrivacyError(
@@ -508,6 +512,7 @@ def _coarse_sigma(
     def excess(log_sigma: float) -> float:
         """log(epsilon / target) at that noise multiplier; 0 at the one that is sought."""
         charge = _Charge(steps_per_epoch, math.exp(log_sigma), steps)
+        # 1e-12 in place of an epsilon of 0, which has no logarithm.
         return math.log(max(_pld((charge,), delta, interval), 1e-12) / target)
 
     low, high = math.log(SMALLEST_SIGMA), math.log(LARGEST_SIGMA)
@@ -517,7 +522,7 @@ def _coarse_sigma(
     for _ in range(60):
         if abs(value) < 2e-4:
             break
-        move = _bounded(-value / slope, -1.0, 1.0)
+        move = _bounded(-value / slope, -1.0, 1.0)  # by a factor of e at most
         next_log_sigma = _bounded(log_sigma + move, low, high)
         if next_log_sigma == log_sigma:  # the target lies beyond a limit of sigma
             break
@@ -536,7 +541,7 @@ def _bounded(value: float, low: float, high: float) -> float:
 
 
 def rounded_up(value: float, digits: int) -> float:
-    """The next number of that many significant digits, never below ``value``."""
+    """The next number of that many significant digits, never below ``value``, which is positive."""
     unit = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)  # of the last digit
     rounded = float(f"{math.ceil(value / unit) * unit:.{digits}g}")
     if rounded >= value:  # else the arithmetic's own rounding left it below

@@ -46,7 +46,7 @@ def torch_stream(*labels: int) -> Iterator[None]:
     has_cuda = torch.cuda.is_available()
     state, *cuda_states = torch_states()
     torch.default_generator.manual_seed(seed)
-    # Without CUDA not called: PyTorch would queue each call until CUDA is first used.
+    # Left out without CUDA: PyTorch would queue each such call until CUDA is first used.
     if has_cuda:
         torch.cuda.manual_seed_all(seed)
     try:

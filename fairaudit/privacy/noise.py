@@ -48,14 +48,18 @@ class _Stream:
     def fill(self, row: Tensor) -> None:
         """Overwrite a contiguous row ``[n]`` on the CPU with normal numbers."""
         row.normal_(generator=self._bulk)
-        if not row.numel():
+        if not row.numel():  # an empty row has no extremes for ``aminmax``
             return
         least, largest = torch.aminmax(row)
         if largest.item() > TAIL or least.item() < -TAIL:
-            self._redraw(row.view(-1).numpy())
+            self._redraw(row.view(-1).numpy())  # an array that shares the row's memory
 
     def _redraw(self, values: NDArray[np.floating]) -> None:
-        """Redraw, in place, each value beyond TAIL on either side; 7 in a million are."""
+        """Redraw, in place, each value beyond TAIL on either side, 7 in a million; signs stay.
+
+        Args:
+            values: [n], in the memory of the row that is filled.
+        """
         for place in ((values > TAIL) | (values < -TAIL)).nonzero()[0].tolist():
             values[place] = math.copysign(draw_tail(self._tail), values[place])
 

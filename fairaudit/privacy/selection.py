@@ -167,6 +167,8 @@ class Selection:
         # More tries than this have a probability of about exp(-45), below a uniform number's last
         # bit, 2^-53; a larger shape makes many tries more likely.
         most = math.ceil((45.0 + 10.0 * self.shape) / self.gamma)
+        # Without the last sum, which rounding may leave below 1: a uniform beyond all others is
+        # ``most`` tries.
         cumulative = np.cumsum(self.tries(most)[:-1])
         return int(np.searchsorted(cumulative, stream.random(), side="right")) + 1
 
@@ -176,7 +178,7 @@ class Selection:
         An audit trains n candidates and weights them by these, which gives the expectation over
         searches: over K, cut at n, and over which K of the n are drawn, without replacement.
         """
-        return self.tries(n) @ best_of_some(n)
+        return self.tries(n) @ best_of_some(n)  # the sum over k, [n] @ [n, n]
 
     def divergences(self, base: Float64) -> Float64:
         """Renyi divergences of the best of K draws at ``ORDERS``, from those of one draw, ``base``.
@@ -284,7 +286,7 @@ def base_epsilon(
             training is less than noise can meet there.
     """
     _refuse_below_least(selection, delta, target)
-    # The logarithm of the base lies between low and high: it is below the target, for a search
+    # The logarithm of the base lies between low and high. A base is below the target, for a search
     # costs more than one of its trainings.
     low, high = math.log(_SMALLEST), math.log(target)
     unmet: PrivacyError | None = None  # why no noise meets the base at ``low``; None: some does
@@ -311,7 +313,9 @@ def base_epsilon(
             proportional = math.log(base) + math.log((1.0 - 0.4 * TOLERANCE) * target / reached)
             if low < proportional < high:
                 log_base = proportional
-        if high - low < 1e-4:  # no base lies between them: the lower one, if it can be met
+        # No base lies between the two: the lower one is the answer, if a base was tried there
+        # (``low`` has moved) and some noise meets it.
+        if high - low < 1e-4:
             if low > math.log(_SMALLEST) and unmet is None:
                 return _rounded_down(math.exp(low))
             break
@@ -324,7 +328,10 @@ def base_epsilon(
 def _refuse_below_least(selection: Selection, delta: float, target: float) -> None:
     """Refuse a target below 1.05 times what the random number of tries costs by itself.
 
-    So trainings and scores are left at least 5 % of it.
+    So trainings and scores are left some 5 % of the target.
+
+    Raises:
+        PrivacyError: The target is below that.
     """
     nothing = selection.divergences(np.zeros(len(ORDERS)))  # draws that reveal nothing
     least = 1.05 * epsilon_of_divergences(nothing, delta)

@@ -77,7 +77,7 @@ class SecureStream:
 
     def standard_exponential(self, size: int) -> Float64:
         """Draws of the exponential distribution with mean 1, ``[size]``."""
-        return -np.log1p(-self.random(size))
+        return -np.log1p(-self.random(size))  # never infinite: a uniform is below 1
 
     def integers(self, high: int, size: int) -> NDArray[np.int64]:
         """Uniform whole numbers in 0..high-1, ``[size]``: remainders of random words.

@@ -45,6 +45,7 @@ def attack_rates(
     Returns:
         True positive rates, fractions, in the order of ``rates``; 1 where nothing is proved.
     """
+    # In closed form. Without noise nothing is proved: ``privacy_curve`` gives None then.
     if isinstance(event, Gaussian) and event.noise_multiplier > 0.0:
         mu = math.sqrt(event.count) / event.noise_multiplier
         return tuple(rate_of_gaussian(mu, at) for at in rates)
@@ -59,7 +60,8 @@ def attack_rates(
 def _curve_of_divergences(divergences: Float64) -> PrivacyCurve | None:
     """The privacy curve that Renyi divergences ``[len(ORDERS)]`` imply, for epsilons from 0.
 
-    Its range is that of ``privacy_curve``; None where it would be too wide.
+    Its range ends where that of ``privacy_curve`` does, and begins at 0: Renyi divergences say
+    nothing at negative epsilons. None where epsilon at ``CURVE_DELTA`` is above LARGEST_CURVE.
     """
     rough_epsilon = epsilon_of_divergences(divergences, CURVE_DELTA)
     if rough_epsilon > LARGEST_CURVE:
@@ -112,7 +114,7 @@ def _least(bound: Callable[[float], float], curve: PrivacyCurve) -> float:
     minimum that is missed gives a looser bound and never a wrong one.
     """
     # The minimum lies between low and high; left and right are the two points inside at which the
-    # bound is known, and each round cuts the part beyond the worse one off.
+    # bound is known. Each round cuts off the part beyond whichever of the two has the larger bound.
     low, high = curve.least, curve.most
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = bound(left), bound(right)
