@@ -586,8 +586,8 @@ class RecordCriterion:
         values, gradients = self._losses(outputs, targets)
         # Of no record the loss is 0: a mean would be nan.
         value = values.mean() if self._reduction == "mean" and len(values) else values.sum()
-        # No graph, so nothing can be handed on: ``backward()`` refuses. The outputs stand in for the
-        # gradients, for a loss without parts would pass for one that the loop made.
+        # No graph, so nothing can be handed on: ``backward()`` refuses. The outputs stand in for
+        # gradients, as a loss without parts would pass for one that the loop made.
         if gradients is None:
             return BatchLoss.of(value, ((outputs, outputs),), None)
         if not self._has_put_out(outputs):
