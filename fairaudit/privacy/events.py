@@ -20,7 +20,7 @@ def shown_up(epsilon: float) -> str:
     exact = Decimal(repr(float(epsilon)))
     if not exact.is_finite():
         return "infinite"
-    # -adjusted() is the place behind the point of the first digit that is not 0; 0 has no such digit.
+    # -adjusted() is the decimal place of the first digit that is not 0; 0 has no such digit.
     if exact:
         decimals = min(MOST_DECIMALS, max(2, 1 - exact.adjusted()))
     else:
