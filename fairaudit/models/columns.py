@@ -77,7 +77,7 @@ class ModelColumn:
     def values(self, x: Tensor) -> Tensor:
         """The numbers of a number or a list as the table holds them, up to rounding to float32.
 
-        Where one is missing it is the number that stood in for it when the input was made.
+        A missing number comes back as the number that stood in for it when the input was made.
 
         Args:
             x: Inputs of the model, ``[n, d]``.
@@ -100,7 +100,7 @@ def model_columns(columns: Sequence[Column]) -> dict[str, ModelColumn]:
         columns: The constants of all columns, in the order of their inputs; () of images.
     """
     names = {column.name for column in columns}
-    stops = accumulate(len(column.inputs) for column in columns)  # where each one's inputs end
+    stops = accumulate(len(column.inputs) for column in columns)  # where each column's inputs end
     meanings: dict[str, ModelColumn] = {}
     for column, stop in zip(columns, stops, strict=True):
         inputs = slice(stop - len(column.inputs), stop)
@@ -110,7 +110,7 @@ def model_columns(columns: Sequence[Column]) -> dict[str, ModelColumn]:
             continue
         number = _number(column, inputs)
         name, place = _list_of(column.name)
-        before = meanings.get(name)
+        before = meanings.get(name)  # the list so far, or a column of that name; None: neither yet
         if place == 0 and before is None and name not in names:
             meanings[name] = replace(number, name=name, kind="list")
         elif before is not None and before.kind == "list" and place == len(before.places):
@@ -118,7 +118,8 @@ def model_columns(columns: Sequence[Column]) -> dict[str, ModelColumn]:
         else:
             meanings[column.name] = number
     for name, meaning in list(meanings.items()):
-        # A list of one number is a column that is only named like a list.
+        # A list of one number is a column that is only named like a list: it gets its own name
+        # back. A copy is gone through, as entries are taken out.
         if meaning.kind == "list" and len(meaning.places) == 1:
             meanings[f"{name}[0]"] = replace(meanings.pop(name), name=f"{name}[0]", kind="number")
     return meanings
@@ -127,7 +128,7 @@ def model_columns(columns: Sequence[Column]) -> dict[str, ModelColumn]:
 def _levels(column: CategoryColumn) -> tuple[str, ...]:
     """The level that each input of a category stands for; of one input for two levels, both.
 
-    Such an input is 0 for the first and 1 for the second.
+    An input for two levels is 0 for the first of them and 1 for the second.
     """
     if len(column.inputs) == 1 and len(column.levels) >= 2:
         by_value = {}
@@ -137,7 +138,8 @@ def _levels(column: CategoryColumn) -> tuple[str, ...]:
                 by_value[value] = level
         if set(by_value) == {0.0, 1.0}:
             return by_value[0.0], by_value[1.0]
-    prefix = len(column.name) + 1  # inputs are called COLUMN=LEVEL
+    # Inputs are called COLUMN=LEVEL; not read off ``levels``, as rare levels share an input.
+    prefix = len(column.name) + 1
     return tuple(name[prefix:] for name in column.inputs)
 
 
@@ -156,7 +158,11 @@ def _list_of(name: str) -> tuple[str, int]:
 
 
 def _longer(before: ModelColumn, number: ModelColumn) -> ModelColumn:
-    """The list ``before`` with one more number, a column whose inputs follow the list's own."""
+    """The list ``before`` with one more number, a column whose inputs come after the list's own.
+
+    Where other columns lie between them, the list's slice runs over their inputs; ``places`` are
+    its own alone.
+    """
     first = number.inputs.start - before.inputs.start  # places are counted from the list's start
     return replace(
         before,

@@ -62,11 +62,11 @@ class LogisticProblems:
         at_once = max(1, _PIECE_BYTES // size)
         for start in range(0, records, at_once):
             piece = slice(start, start + at_once)
-            # The divisor is a number of records, so that only one of 0 is replaced, by 1.
+            # The divisor is a number of records, so ``max`` changes only a divisor of 0.
             yield self.features[..., piece, :], self.targets[:, piece] / max(divisor, 1.0)
 
     def part(self, rows: Tensor) -> "LogisticProblems":
-        """The problems of the indices ``rows``, to go on with the unsolved ones alone."""
+        """The problems with the indices ``rows`` [r], to go on with the unsolved ones alone."""
         shares_features = self.features.dim() == 2
         features = self.features if shares_features else self.features[rows]
         return replace(self, features=features, targets=self.targets[rows])
@@ -82,7 +82,7 @@ class LogisticProblems:
         for features, targets in self.pieces():
             mass = targets.sum(-1, keepdim=True)
             logits = torch.matmul(features, theta.mT)
-            if theta.shape[-2] == 1:  # two classes: the score of class 1 alone
+            if theta.shape[-2] == 1:  # two classes: the score, and the target, of class 1 alone
                 residual = mass * torch.sigmoid(logits) - targets[..., 1:]
             else:
                 residual = mass * torch.softmax(logits, -1) - targets
@@ -239,8 +239,8 @@ class BoundedInputs:
     Args:
         norm: The clipping bound, or infinity for no clipping.
         intercept: b, the constant; 0 for none.
-        means, deviations: Of each group [K, d], subtracted and divided by before clipping; None to
-            leave inputs as they are.
+        means, deviations: Of each group [K, d], subtracted and divided by before clipping; both
+            None to leave inputs as they are.
     """
 
     norm: float
@@ -269,7 +269,7 @@ class BoundedInputs:
 
     def _clip(self, x: Tensor, groups: Tensor) -> None:
         """Standardise rows ``[n, d]`` by group and clip each to the norm bound, in place."""
-        lengths = x.norm(dim=1, keepdim=True)  # finite where the row is
+        lengths = x.norm(dim=1, keepdim=True)  # [n, 1], finite where the row is
         not_finite = ~torch.isfinite(lengths[:, 0])
         if not_finite.any():  # such a row becomes zeros, which keep the bound
             x[not_finite] = 0.0
@@ -278,7 +278,8 @@ class BoundedInputs:
             x -= self.means[groups]
             x /= self.deviations[groups]
             lengths = x.norm(dim=1, keepdim=True)
-        # The guard keeps the rounded row within the bound (rule R7).
+        # 1e-12 keeps the row within the bound after rounding (rule R7, docs/methods.md 1.3). For
+        # a row of zeros the quotient is infinite, and its factor 1.
         x *= torch.clamp(self.norm / (lengths * (1.0 + 1e-12)), max=1.0)
 
 

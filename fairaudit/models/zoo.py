@@ -62,12 +62,13 @@ def make_model(
     shape = (inputs,) if isinstance(inputs, int) else inputs
     function = ACTIVATIONS[activation]
     layers: list[nn.Module] = []
-    with cpu_state_kept():  # layers draw a start when they are made, which `start` draws anew
+    # Layers draw a start when they are made, by the global generator; `start` draws another.
+    with cpu_state_kept():
         if name == "cnn":
             height, width, channels = shape
             for out in CNN_CHANNELS:
                 layers += [nn.Conv2d(channels, out, CNN_KERNEL), function()]
-                height -= CNN_KERNEL - 1
+                height -= CNN_KERNEL - 1  # without padding
                 width -= CNN_KERNEL - 1
                 channels = out
             layers += [nn.Flatten(), nn.Linear(height * width * channels, classes)]
@@ -88,11 +89,12 @@ def make_model(
 def start(model: nn.Module, generator: torch.Generator) -> None:
     """Draw all parameters anew from ``generator``, in place, as PyTorch starts them.
 
-    That is from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), biases too.
+    That is from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), biases too. Drawn are linear layers and
+    convolutions, which are all that these models have parameters in.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Conv2d):
-            bound = 1.0 / math.sqrt(module.weight[0].numel())
+            bound = 1.0 / math.sqrt(module.weight[0].numel())  # fan_in: what one output reads
             for parameter in module.parameters():
                 nn.init.uniform_(parameter, -bound, bound, generator=generator)
 
@@ -100,7 +102,7 @@ def start(model: nn.Module, generator: torch.Generator) -> None:
 def own_model(name: str, shape: Shape, classes: int, columns: Sequence[Column] = ()) -> nn.Module:
     """Import the user's factory ``package.module:factory`` and make its module.
 
-    Its start is drawn from the global generators, which the caller has seeded.
+    The module's start is drawn from the global generators, which the caller has seeded.
 
     Args:
         name: Of the factory.
@@ -146,7 +148,8 @@ def _called(
 ) -> object:
     """Call a factory with a record's shape and the classes, and return what it makes.
 
-    If it has an argument ``columns``, or a third one without a default, it gets the columns, too.
+    A factory with an argument ``columns``, or with three that have no default, gets the columns,
+    too. One whose signature cannot be read gets the shape and the classes alone.
     """
     try:
         parameters = dict(inspect.signature(factory).parameters)
@@ -170,12 +173,12 @@ def check_outputs(name: str, module: nn.Module, records: Tensor, classes: int) -
 
     Args:
         name: Of the factory, for messages.
-        module: Reads inputs as they are encoded.
+        module: Reads inputs as they are encoded, and puts out logits.
         records: Inputs of a few records, n of them, to try it on.
         classes: Y, the number of classes.
 
     Raises:
-        ConfigError: It is refused.
+        ConfigError: It cannot read them, or puts out another shape, or probabilities.
     """
     try:
         with torch.no_grad():
@@ -203,7 +206,7 @@ def check_outputs(name: str, module: nn.Module, records: Tensor, classes: int) -
 
 
 def _are_probabilities(outputs: Tensor) -> bool:
-    """Whether every row [Y] is not negative and adds up to 1, as by chance none of logits is."""
+    """Whether no number is negative and every row [Y] adds up to 1, as no logits do by chance."""
     sums = outputs.double().sum(-1)
     return bool((outputs >= 0.0).all()) and bool(((sums - 1.0).abs() < 1e-4).all())
 
@@ -211,15 +214,22 @@ def _are_probabilities(outputs: Tensor) -> bool:
 def digest(name: str, module: nn.Module) -> str:
     """Hash a user's model: the code behind it, its layers, its attributes and its start.
 
-    It enters the identity of a job, so that a changed model trains anew. Of attributes it covers
-    tensors and plain values (see :func:`_is_plain`): what else there is has no stable text.
+    The hash enters the identity of a job, so that a changed model trains anew. Of attributes it
+    covers tensors and plain values (see :func:`_is_plain`): what else there is has no stable text.
+
+    Args:
+        name: Of the factory, ``package.module:factory``.
+        module: What the factory made, at its start.
+
+    Returns:
+        64 hexadecimal digits.
     """
     # Where the factory is, and every class of layer that is not PyTorch's.
     modules = {name.partition(":")[0], *(type(layer).__module__ for layer in module.modules())}
     code = code_digest({path for path in modules if not path.startswith("torch.")})
     content = hashlib.sha256(f"{name}\n{module}\n{code}\n".encode())
     values = [*module.named_parameters(), *module.named_buffers()]
-    of_every_module = vars(nn.Module()).keys()
+    of_every_module = vars(nn.Module()).keys()  # PyTorch's own attributes, hashed otherwise
     for path, part in module.named_modules():
         for key in sorted(vars(part).keys() - of_every_module):
             value = getattr(part, key)
@@ -229,7 +239,7 @@ def digest(name: str, module: nn.Module) -> str:
                 content.update(f"{path}.{key} {value!r}\n".encode())
     for key, value in values:
         content.update(f"{key} {tuple(value.shape)} {value.requires_grad}\n".encode())
-        # As bytes, for NumPy does not know every type of number that PyTorch has.
+        # Seen as bytes, for NumPy does not know every type of number that PyTorch has.
         content.update(
             value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
         )
