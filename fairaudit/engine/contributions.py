@@ -88,8 +88,8 @@ def limited_scale(scale: Tensor, upper: Tensor, sensitivity: Tensor) -> Tensor:
 
     Args:
         scale: A rule's factors, [R, B].
-        upper: Upper bounds of the gradients' norms, [R, B]. A smaller one than ``HIDDEN`` counts as
-            that: squares below float32's range may hide so much, and a norm of 0 be none.
+        upper: Upper bounds of the gradients' norms, [R, B]. One below ``HIDDEN`` counts as
+            ``HIDDEN``: squares below float32's range may hide so much of a norm, even of one of 0.
         sensitivity: As the rule claims it, [R].
 
     Raises:
@@ -121,6 +121,7 @@ def limited_rows(query: Tensor) -> Tensor:
     So one record moves the sum by at most that. A row that is not finite becomes 0.
     """
     norms: Tensor = torch.linalg.vector_norm(query, dim=-1, keepdim=True)
+    # Nothing to shorten; False where a norm is NaN.
     if not norms.numel() or norms.max().item() <= LARGEST_SHARE:
         return query
     shortened = query * norms.reciprocal().mul(LARGEST_SHARE).clamp(max=1.0)

@@ -210,7 +210,8 @@ _TABLE: dict[type[nn.Module], Callable[..., None]] = {
 def is_plain(module: nn.Module) -> bool:
     """Whether a module computes what its type says.
 
-    That is: it has no hooks, its instance's ``forward`` is not replaced, and it is not compiled.
+    That is: it has no hooks, its instance's ``forward`` is not replaced, and it is no TorchScript,
+    which has another ``forward`` than its Python class.
     """
     if isinstance(module, torch.jit.ScriptModule):
         return False

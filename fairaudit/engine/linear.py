@@ -148,6 +148,7 @@ class ImageLinear(Linear):
         """
         *sums, stored = parts
         super().write(tuple(sums), book, weights, add=add)
+        # Copied also with ``add``: the buffer holds the sum of all chunks so far.
         stored.copy_(sums[0].view(stored.shape))
 
 

@@ -84,7 +84,7 @@ class Asking(Generic[S]):
             present: False for padding, [R, B]; None where nothing is padded.
 
         Raises:
-            PrivacyError: Its query is not one row [Q] of real numbers for each record.
+            PrivacyError: The part's query is not one row [Q] of real numbers for each record.
         """
         if self.multiplier is None:
             return
@@ -232,7 +232,7 @@ class Trace:
             self.values.setdefault(name, []).append(value)
 
     def of(self, replicate: int) -> "Trace":
-        """The readings of one replicate, [1, ...] each, as those of a training by itself."""
+        """The readings of one replicate (its index), [1, ...] each, as of a training by itself."""
         values = {}
         for name, series in self.values.items():
             values[name] = [value[replicate : replicate + 1] for value in series]
@@ -338,7 +338,7 @@ class Loop:
             objective.ask(StepRecords(*map(self._with_axis, records)), group, batch.present)
         gradient = training.objective.gradient(objective.released, records)
         delta = numbers(gradient, logits.shape, logits, "the objective's output gradient")
-        if batch.present is not None:
+        if batch.present is not None:  # so that padding has a gradient of 0, whatever it is
             delta = delta * batch.present.unsqueeze(-1)
         norms = self._with_axis(self.tape.backward(delta))
         scale, sensitivity = scaled(rule, norms, group, batch.present)

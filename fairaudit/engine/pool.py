@@ -151,7 +151,7 @@ class TrainingPool:
         return part
 
     def everything(self) -> Batch:
-        """All records in their order, as one batch [N, ...]."""
+        """All records in their order, as one batch [N, ...] without padding."""
         return self.gather(torch.arange(self.n_records), None)
 
     def gather(self, index: Tensor, present: Tensor | None) -> Batch:
@@ -183,7 +183,8 @@ class TrainingPool:
 
         They are 0 for padding.
         """
-        flat = index.flatten().clamp(max=self.n_records - 1)  # padding points one past it
+        # Padding has number N, one past the last record: any record is read for it, then zeroed.
+        flat = index.flatten().clamp(max=self.n_records - 1)
         if isinstance(features, Tensor):
             inputs = features.index_select(0, flat)
         else:
@@ -196,7 +197,7 @@ class TrainingPool:
     def _filled(self, rows: Rows, index: Tensor) -> Tensor:
         """Make the inputs [n, d] of the records ``index`` [n], on the pool's device."""
         made = torch.zeros(len(index), *self.shape, device="cpu")
-        # Filled through an array that shares its memory.
+        # Filled through an array that shares the tensor's memory.
         rows.fill(index.cpu().numpy(), made.numpy())
         return made.to(self.labels.device)
 

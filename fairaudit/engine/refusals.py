@@ -91,7 +91,7 @@ def _is_empty(layer: nn.Module) -> bool:
 
 
 def _has_hook(name: str) -> Callable[[nn.Module], bool]:
-    """A test of a layer: whether it has a hook of that class, which sets its weight beforehand.
+    """A test of a layer: whether it has a hook of the class ``name``, which sets its weight.
 
     The class is found by its name among the bases of the type of each hook that runs before
     ``forward``.
@@ -251,7 +251,13 @@ def _named(layer: nn.Module, path: str) -> str:
 
 
 def set_mode(module: nn.Module, *, training: bool) -> nn.Module:
-    """The module, in the mode in which it trains or predicts; statistics that were fixed stay so.
+    """Put a module into the mode in which it trains or predicts, in place, and return it.
+
+    Statistics of normalisations that were fixed (in evaluation mode) stay so.
+
+    Args:
+        module: Of the user.
+        training: Whether it is to train; else it is to predict.
 
     Raises:
         TrainingError: As it trains, it has a layer that :func:`refuse_unprivate` refuses.
@@ -277,6 +283,7 @@ def explained(error: BaseException) -> TrainingError | None:
     name = type(layer).__name__
     for cause in CAUSES:
         is_marked = any(mark in text for mark in cause.marks for text in texts)
+        # ``layers`` () has no layer in it.
         if is_marked or isinstance(layer, cause.layers):
             problem = cause.problem.format(layer=name) + place_of(error)
             return TrainingError(f"the model {problem}", hint=cause.hint.format(layer=name) + OR)
@@ -298,7 +305,10 @@ def place_of(error: BaseException) -> str:
 
 
 def _layer_of(error: BaseException) -> nn.Module | None:
-    """The innermost module whose code raised the error."""
+    """The innermost module whose code raised the error; None where no module's code is on the way.
+
+    A module is known as the ``self`` of a call.
+    """
     layer = None
     for frame, _ in traceback.walk_tb(error.__traceback__):  # outermost call first
         owner = frame.f_locals.get("self")
@@ -308,7 +318,10 @@ def _layer_of(error: BaseException) -> nn.Module | None:
 
 
 def fault(error: BaseException) -> TrainingError:
-    """The error to raise for what a model's code raised: one line, with the way out."""
+    """The error to raise for what a model's code raised: one line, with the way out.
+
+    PyTorch says "not enough memory" in a plain RuntimeError where the CPU's memory is full.
+    """
     if isinstance(error, MemoryError) or "not enough memory" in said(error):
         hint = "use a smaller --batch-size or fewer --workers"
         return TrainingError("the model ran out of memory", hint=hint)

@@ -68,7 +68,7 @@ class GaussianRelease(Release):
 
         Noise is drawn for every step, the empty batch included (rule R5).
         """
-        if self._buffer is None:
+        if self._buffer is None:  # memory for the noise of every step
             self._buffer = torch.empty(sums[0].shape)
         gradient = sums[0]
         if self.noise_multiplier > 0:  # 0 is the noise-free twin, which claims nothing

@@ -81,7 +81,7 @@ class StepRecords(NamedTuple):
 
 
 def leaves(state: object) -> list[object]:
-    """The tensors and numbers that a part's state is made of, in their order; none for None.
+    """The tensors and numbers that a part's state is made of, in their order; [] for None.
 
     Dataclasses, dicts, tuples and lists are taken apart, nested ones as well, so that checks of a
     method can compare states of any type.
@@ -118,15 +118,19 @@ class SideQuery(ABC, Generic[State]):
     def stacked_with(self, others: Sequence[SideQuery[Any]]) -> Self | None:
         """One part for the replicates of this and of all others, so that they can train as one.
 
-        None where they cannot: only dataclasses of one type whose fields are plain numbers can, and
-        only the fields in ``per_replicate`` may differ. They become tensors [R].
+        Parts can be made one if they are of one dataclass whose fields are plain numbers, and only
+        fields in ``per_replicate`` differ. A field that differs becomes a tensor [R] with a number
+        from each part; the parts are then of one replicate each.
+
+        Returns:
+            A new part; None where the parts cannot be made one.
         """
         # A subclass of a dataclass that is no dataclass itself may keep numbers outside its fields.
         if not is_dataclass(self) or "__dataclass_fields__" not in vars(type(self)):
             return None
         if any(type(other) is not type(self) for other in others):
             return None
-        import torch
+        import torch  # here, for this module is read without it
 
         different = {}
         for setting in fields(self):

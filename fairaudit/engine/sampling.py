@@ -22,6 +22,11 @@ def poisson_positions(
     that of record i in round t being ``t * records + i``. The gaps between its successes are
     geometric, so only successes are drawn. This is exact, not an approximation.
 
+    Args:
+        rng: Draws the gaps.
+        records: Number of records, numbered from 0.
+        steps_per_epoch: Rounds, that is batches.
+
     Returns:
         (drawn, cuts): the batch of round t is ``drawn[cuts[t]:cuts[t + 1]]``, record numbers in
         ascending order, each at most once; ``cuts`` has ``steps_per_epoch + 1`` entries.
@@ -76,8 +81,8 @@ class PoissonSampler:
             With one replicate: record indices [B] and None. With more: indices [R, B], padded with
             ``records`` (one past the last), and which entries are present, [R, B] booleans.
         """
-        step = self.taken % self.steps_per_epoch
-        if step == 0:
+        step = self.taken % self.steps_per_epoch  # within the epoch
+        if step == 0:  # an epoch begins: all of its batches are drawn
             self._epoch = []
             for stream in self.streams:
                 drawn, cuts = poisson_positions(stream, self.records, self.steps_per_epoch)

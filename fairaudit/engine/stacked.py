@@ -49,7 +49,7 @@ class Stacked(ABC):
         ``groups`` [n] is not read here. It is there because some models of other classes predict by
         group, and all are called alike.
         """
-        parts = []
+        parts = []  # [R, chunk, Y] each
         at_once = max(1, min(ROWS_AT_ONCE, PREDICTION_BYTES // self.bytes_per_record))
         for chunk in torch.split(features, at_once):
             single = self.replicates == 1

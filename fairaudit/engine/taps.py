@@ -156,6 +156,7 @@ class _Tapped:
         """Run the layer, and add its tap where there is one."""
         user_layer = self._user_layer()
         assert user_layer is not None
+        # A call with more than one tensor, or by name, is run as it is and not tapped.
         if len(args) == 1 and not kwargs and isinstance(args[0], Tensor):
             out = self._taps.call(self._path, self._layer, user_layer, args[0])
             if out is not None:

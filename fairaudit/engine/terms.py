@@ -48,7 +48,7 @@ class Term(ABC):
 
     @abstractmethod
     def without(self, usable: Tensor) -> "Term":
-        """The same with nothing of the records that are not ``usable`` [n].
+        """The same term with nothing of the records that are not ``usable``, [n] booleans.
 
         A weight of 0 is not enough: 0 times NaN is NaN.
         """
@@ -238,9 +238,9 @@ def norms_of_products(x: Tensor, delta: Tensor) -> Tensor:
 def is_written_out(positions: int, inputs: int, outputs: int) -> bool:
     """Whether a layer's gradient [O, I] is written out for each record, or kept as its factors.
 
-    It is where it takes no more memory than the factors x [T, I] and delta [T, O] twice: writing it
-    out then costs what the sum over the batch would, and replaces that. With one position it is
-    not, for the norm follows from two lengths.
+    The gradient is written out where it takes at most twice the memory of the factors x [T, I] and
+    delta [T, O]: to write it out then costs what the sum over the batch would cost, and replaces
+    that. With one position it is kept as factors, for its norm follows from two lengths.
 
     Args:
         positions: T.
@@ -307,7 +307,10 @@ class TappedLayer(ABC):
         return of_parameters
 
     def multiplications(self, x: Shape, y: Shape) -> int:
-        """How many a record's forward pass takes, to a small factor, from input to output shape."""
+        """How many multiplications a record's forward pass takes, to a small factor.
+
+        ``x`` and ``y`` are the shapes of its input and output.
+        """
         return math.prod(y)
 
     def numbers(self, x: Shape, y: Shape) -> int:
@@ -628,8 +631,8 @@ KNOWN: dict[type[nn.Module], Callable[[Any, tuple[str, ...]], TappedLayer]] = {
 def known_layers(module: nn.Module) -> dict[str, TappedLayer]:
     """By their paths, the layers in a module that can be tapped.
 
-    They are of exactly a type of ``KNOWN``, compute what it says, and have parameters of which
-    every one stands at one place of the module alone.
+    Such a layer is of exactly a type of ``KNOWN``, computes what that type says, and has parameters
+    each of which stands at one place of the module alone. Some of them are trained.
     """
     places: dict[int, int] = {}  # id of a parameter -> at how many places the module holds it
     for part in module.modules():
