@@ -102,7 +102,7 @@ def private_by_steps(spec: MethodSpec) -> GradientMethod:
     path, _, name = spec.trainer.partition(":")
     trainer = getattr(importlib.import_module(path), name)()
     kind = type(trainer)
-    # It trains through this program's loop where it overrides neither of the two.
+    # A trainer that overrides neither ``fit`` nor ``_set_up`` trains through this program's loop.
     if (
         not spec.trains_by_steps
         or not isinstance(trainer, GradientMethod)
@@ -116,7 +116,7 @@ def private_by_steps(spec: MethodSpec) -> GradientMethod:
 def scaled_gradients_keep_the_sensitivity(spec: MethodSpec) -> None:
     """Check that ``scale * norm <= sensitivity`` for every norm, group and setting.
 
-    And in every state that the rule reaches by answers to its query, however strange.
+    It is checked in every state that the rule reaches by the answers in ANSWERS, however strange.
 
     Raises:
         LawBroken: A factor is negative or not finite, or makes a gradient longer than claimed.
@@ -145,7 +145,7 @@ def scaled_gradients_keep_the_sensitivity(spec: MethodSpec) -> None:
 def a_record_is_treated_alone_as_in_company(spec: MethodSpec) -> None:
     """Check that a record's scale, query row and output gradient read no other record of the batch.
 
-    They are compared with those of the record in a batch of its own; rounding is no difference.
+    Each is compared with what the record has in a batch of its own; rounding is no difference.
 
     Raises:
         LawBroken: One of them differs.
@@ -261,7 +261,7 @@ def noise_is_as_large_as_claimed(spec: MethodSpec) -> None:
     case = _Case(spec, _defaults(spec), RECORDS)
     loop = case.trained_on([], repeats=RUNS)
     claims = torch.stack(loop.rule.part.claims).double().unsqueeze(-1)  # [T, R, 1]
-    # What is released is divided by the expected batch size, RECORDS / STEPS.
+    # A step releases the sum over the expected batch size, RECORDS / STEPS: multiplied back here.
     noise = torch.stack(loop.gradients).double() * RECORDS / STEPS
     _check_noise("the gradient", noise / (claims * case.settings["noise_multiplier"]))
     for part in (loop.rule.part, loop.objective.part):
@@ -273,7 +273,7 @@ def noise_is_as_large_as_claimed(spec: MethodSpec) -> None:
 def the_event_is_what_the_loop_counted(spec: MethodSpec) -> None:
     """Check that the loop counts the privacy event that the method's description plans.
 
-    And that at noise multiplier 0 nothing is claimed.
+    Also that the description gives settings without noise, and that with these nothing is claimed.
 
     Raises:
         LawBroken: Both events differ, or an event is claimed without noise.
@@ -345,11 +345,11 @@ class _FixedBatches(PoissonSampler):
 class _RecordingOptimizer(Optimizer):
     """Keeps the released gradients, and moves the parameters by numbers fixed beforehand.
 
-    So that neighbours pass through the same parameters.
+    With fixed moves neighbours pass through the same parameters.
     """
 
     def __init__(self) -> None:
-        super().__init__(1.0)
+        super().__init__(1.0)  # a learning rate that ``step`` does not read
         self.released: list[Tensor] = []
 
     def step(self, theta: Tensor, gradient: Tensor) -> None:
@@ -401,7 +401,7 @@ class _RecordedPart:
         return claim
 
     def step(self, released: object) -> object:
-        """The part's next state; the one that it leaves is recorded."""
+        """The part's next state; the state ``released``, which the part leaves, is recorded."""
         for leaf in leaves(released):
             self.states.append(leaf.clone() if isinstance(leaf, Tensor) else leaf)
         after: object = self.part.step(released)
@@ -449,6 +449,7 @@ class _Case:
         """A small training of the method under test, on made-up records."""
         source = {}
         # A control reads a series of another method's run, of which there is none here.
+        # One is made up, from 4 to 2: [T, 1], as of one repeat.
         if self.spec.control_of:
             series = np.geomspace(4.0, 2.0, STEPS, dtype=np.float32)
             source[self.spec.source_series] = series[:, None]
@@ -486,7 +487,10 @@ class _Case:
             yield rule, released
 
     def objectives(self) -> Iterator[tuple[Objective[Any], Any]]:
-        """For each list in ANSWERS the method's objective, and the state to which these lead."""
+        """For each list in ANSWERS the method's objective, and the state to which these lead.
+
+        Of an objective that asks nothing, the first state alone.
+        """
         trainer, task = private_by_steps(self.spec), self.task()
         records = _records(_norms_and_groups(FEW)[1])
         for answers in ANSWERS:
@@ -533,7 +537,10 @@ class _Case:
         return loop
 
     def neighbours(self) -> Iterator[tuple[_UnlimitedLoop, _UnlimitedLoop]]:
-        """Pairs of trainings, on all records but one and on all; LEFT_OUT records in turn."""
+        """Pairs of trainings: on all records but one, then on all; LEFT_OUT records in turn.
+
+        The second is one and the same training in all pairs.
+        """
         records = list(range(self.size))
         whole = self.trained_on(records)
         for left_out in np.linspace(0, self.size - 1, LEFT_OUT).astype(int):
@@ -553,6 +560,7 @@ def _defaults(spec: MethodSpec) -> dict[str, float]:
     """
     settings = {}
     for name, setting in spec.settings.items():
+        # For a setting without a default; else the next lines take its place.
         settings[name] = min(max(1.3, setting.low), setting.highest(SIZES))
         if setting.default:
             settings[name] = float(setting.default.value(SIZES))
@@ -589,10 +597,10 @@ def _cases(spec: MethodSpec) -> Iterator[_Case]:
 
 
 def _made_up_pool(size: int) -> TrainingPool:
-    """A pool of ``size`` records, two and two of equal inputs with different labels.
+    """A pool of ``size`` records, in pairs of equal inputs and different labels.
 
     So a method that confuses records is found out. The inputs have lengths from a hundredth to a
-    thousand, in every group; one record is zero.
+    thousand, in every group; those of record 2 are zeros.
     """
     number = torch.arange(size)
     pairs = math.ceil(size / 2)
@@ -609,12 +617,12 @@ def _norms_and_groups(size: int) -> tuple[Tensor, Tensor]:
 
 
 def _logits(group: Tensor) -> Tensor:
-    """Made-up logits of two classes for records of those groups [1, B], [1, B, 2]."""
+    """Made-up logits [1, B, 2] of two classes, for as many records as there are groups [1, B]."""
     return 4.0 * torch.sin(torch.arange(2.0 * group.numel())).view(*group.shape, 2)
 
 
 def _records(group: Tensor) -> StepRecords:
-    """Made-up records of those groups [1, B], of inputs from a hundredth to a thousand long."""
+    """Made-up records of the groups [1, B], with inputs of norm from a hundredth to a thousand."""
     count = group.numel()
     # Every seventh length in turn, so that neighbouring records are not of nearly one length.
     lengths = torch.logspace(-2, 3, count)[torch.arange(count) * 7 % count]
