@@ -178,6 +178,10 @@ def owners(model: nn.Module) -> Counter[int]:
 def refuse_at_fault(path: str, part: nn.Module) -> None:
     """Refuse a module that mixes or remembers records, or of which Opacus takes no gradients.
 
+    Args:
+        path: Where the module is in its model, for the message; "" of the model itself.
+        part: The module; its own parts are not looked at.
+
     Raises:
         TrainingError: Names it, and what to do.
     """
@@ -399,6 +403,10 @@ class _PartCheck:
         Where the arguments are not the layer's tensors alone, nothing is refused: the guarantee
         then rests on what the layer does with them.
 
+        Args:
+            part: The layer.
+            args, kwargs: What it is called with, positional and by name.
+
         Raises:
             TrainingError: The layer takes another axis for it, as ``Softmax(dim=0)``.
         """
@@ -418,10 +426,13 @@ class _PartCheck:
         """Refuse inputs other than [B, d] of a trained ``nn.Linear`` with ghost clipping.
 
         For [B, T, d] Opacus computes a squared norm as a sum of products over all pairs of
-        positions. Where these cancel, rounding can make the norm too small.
+        positions. Where these products cancel, rounding can make the norm too small.
+
+        Args:
+            args: Of the layer's call; () where it is called by name.
 
         Raises:
-            ConfigError: The batch has positions.
+            ConfigError: The input is not [B, d].
         """
         if args and args[0].dim() != 2:
             raise ConfigError(

@@ -265,7 +265,7 @@ class _Rows:
         return next(tensors_of(model(*args, **kwargs)))
 
     def _at(self, value: Any, places: Tensor) -> Any:  # noqa: ANN401 - whatever a model is given
-        """An argument with some of the batch's rows in place of all.
+        """The arguments ``value`` with the batch's rows at ``places`` in place of all.
 
         A tensor that has as many rows as the batch is taken for one of its records.
         """

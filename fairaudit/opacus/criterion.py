@@ -142,7 +142,10 @@ class SingleLosses:
         return values, gradients
 
     def _values(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The losses [B] of single records, without gradients, by the fastest way that works."""
+        """The losses [B] of single records, without gradients, by the fastest way that works.
+
+        Outputs and targets are [B, ...] each, here and in the methods below.
+        """
         if self._is_row_by_row(outputs, targets):
             return self._at_once(outputs, targets)
         values: Tensor | None = self._side_by_side(self._alone, outputs, targets)
@@ -254,6 +257,9 @@ class SingleLosses:
     def _alone(self, output: Tensor, target: Tensor) -> Tensor:
         """The loss of one record, one number: the criterion's value on a batch of this record.
 
+        Output and target have no axis of records. Where the criterion leaves several numbers, they
+        become one by the reduction that was given.
+
         Raises:
             ConfigError: The criterion gives no tensor.
         """
@@ -304,6 +310,7 @@ class SingleLosses:
         """Refuse class weights with ``reduction="mean"`` where a record has one class.
 
         That mean divides by the sum of the weights: of one record, by the very weight of its loss.
+        A record has one class where outputs are [B, Y] and targets [B].
 
         Raises:
             ConfigError: The weights would change nothing.
@@ -327,6 +334,10 @@ class SingleLosses:
 
         A criterion that reads the whole batch, as its mean or variance, gives another value for a
         record alone. What it then trains with is not what its author meant.
+
+        Args:
+            outputs: [B, ...], without a graph; records that are not finite are left out.
+            targets: [B, ...].
 
         Returns:
             Whether the comparison is done, or cannot be; False where the batch has fewer than two

@@ -341,7 +341,12 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
                 )
 
     def _differentiate(self, parts: Sequence[Part], *, retain_graph: bool) -> None:
-        """Have the model leave each record's gradient at each parameter, in ``p.grad_sample``."""
+        """Have the model leave each record's gradient at each parameter, in ``p.grad_sample``.
+
+        Args:
+            parts: As of :meth:`take_pass`.
+            retain_graph: Whether the model's graph is kept.
+        """
         self._model.differentiate(parts, retain_graph=retain_graph)
 
     def on_gradient(self) -> None:
@@ -512,11 +517,13 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
 
         Noise is added to the sum once, and the result divided by qN, the expected batch size.
         """
+        # Both are set: the last part of a batch has been scaled.
         assert self._sums is not None
         assert self._sensitivity is not None
         released = self._release([self._sums], self._sensitivity, self.facts)[0]
         if self.loss_reduction == "sum":  # the optimizer expects a sum's gradient, not a mean's
             released = released * self.facts.expected_batch_size
+        # ``released`` [P] in the order of the parameters, a part [P_j] for each.
         for p, part in zip(
             self.params, torch.split(released, [p.numel() for p in self.params]), strict=True
         ):
@@ -565,7 +572,10 @@ class GhostOptimizer(RuleOptimizer):
     _pass_sums: list[Tensor]
 
     def _differentiate(self, parts: Sequence[Part], *, retain_graph: bool) -> None:
-        """Take the norms of the records' gradients, and then the sum of the scaled gradients."""
+        """Take the norms of the records' gradients, and then the sum of the scaled gradients.
+
+        The step is charged in between, by :meth:`factors`. The sum is kept in ``_pass_sums``.
+        """
         self._model.differentiate(parts, retain_graph=True)  # the second pass reads the graph, too
         factors = self.factors(self._norms(len(parts[0][0])))
         self._model.scale(parts, factors, self.params, retain_graph)

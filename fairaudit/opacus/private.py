@@ -195,6 +195,8 @@ def _check_choices(
 ) -> None:
     """Refuse words that are no choice, and a call that gives both target and noise, or neither.
 
+    The arguments are those of :func:`make_private`.
+
     Raises:
         ConfigError: Names the argument.
     """
@@ -277,6 +279,7 @@ def _attach(
             one that is not of its own backward pass.
         trained: The trained parameters.
     """
+    # Handles of hooks that PyTorch calls when a gradient has arrived at a parameter.
     arrivals = [
         parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
             lambda _: private.on_gradient()
@@ -478,6 +481,7 @@ def _check_loader(loader: DataLoader[Any]) -> None:
     if _deals_poisson_samples(loader):
         return
     batches: Any = loader.batch_sampler
+    # Unless it deals Poisson samples, the loader has to deal all records, singly and unweighted.
     if loader.batch_size is None:  # a batch sampler was given, or no batches were asked for
         what = "deals no batches"
         if batches is not None:
@@ -509,7 +513,8 @@ def _check_loader(loader: DataLoader[Any]) -> None:
 def _deals_poisson_samples(loader: DataLoader[Any]) -> bool:
     """Whether a loader's batches are Poisson samples of all records, by this program or by Opacus.
 
-    Such a loader comes of an earlier ``make_private``; other samples may take the place of its own.
+    Such a loader comes of an earlier ``make_private``. It is taken, though it has no batch size:
+    the new samples are of the same kind as those whose place they take.
     """
     batches: Any = loader.batch_sampler
     if type(batches) is PoissonBatches:

@@ -42,7 +42,10 @@ def tensors_of(value: object) -> Iterator[Tensor]:
 
 
 def mapped(value: Any, change: Callable[[Tensor], Tensor]) -> Any:  # noqa: ANN401 - of any make
-    """A copy of a value with each tensor in it changed, however deep in tuples, lists and dicts."""
+    """A copy of a value with each tensor in it changed, however deep in tuples, lists and dicts.
+
+    ``change`` takes a tensor and gives the one in its place; all else in the value stays.
+    """
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, dict):
@@ -146,7 +149,7 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
         first = next(tensors_of((args, kwargs)), None)
         is_empty = is_training and first is not None and first.dim() > 0 and not len(first)
         try:
-            if is_empty:
+            if is_empty:  # every empty tensor among the arguments becomes one record
                 args, kwargs = mapped((args, kwargs), _zeros_if_empty)
             out = super().forward(*args, **kwargs)
             if is_empty:
@@ -232,7 +235,7 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
                 belong to these outputs.
             TrainingError: Opacus cannot take gradients of some layer.
         """
-        self._drop_samples()
+        self._drop_samples()  # those of an earlier pass, which would pass for this one's
         for path, layer in self._module.named_modules():
             if is_trained(layer) and not layer.training:
                 raise ConfigError(
@@ -260,7 +263,7 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
         and a run whose result is not used would be taken for one of this pass.
 
         Args:
-            outputs: Whose graph is the pass.
+            outputs: Those that the pass goes back from, one tensor for each loss.
 
         Raises:
             ConfigError: A parameter is read outside its layer, or a run is left out.
@@ -273,7 +276,7 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
         for name, p in self._module.named_parameters():
             if p not in runs or not p.requires_grad or uses[p] == runs[p]:
                 continue
-            self.clear()
+            self.clear()  # the pass is refused, and its runs are not to count in another
             if uses[p] < runs[p]:
                 raise ConfigError(
                     f"the layer of {name!r} ran in training mode, and what it put out did not enter"
@@ -285,14 +288,15 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
                 f"{name!r} is read outside its layer's own forward, which Opacus does not see",
                 hint="give what reads it parameters of its own",
             )
-        # A recurrent layer's part runs once for each position; others run once in a chain.
+        # The part of a recurrent layer runs once for each position. Any other layer runs once,
+        # unless the model, or a layer of it, is called several times before the pass.
         once = [layer for layer in self._known_layers if type(layer) is not RNNLinear]
         if any(len(getattr(layer, "activations", ())) > 1 for layer in once):
             self.rest_on("a model that runs more than once in a step")
 
     @staticmethod
     def _backward(parts: Sequence[Part], *, retain_graph: bool) -> None:
-        """PyTorch's backward pass from given gradients at outputs."""
+        """PyTorch's backward pass from given gradients at outputs; Opacus' hooks run in it."""
         torch.autograd.backward(
             [outputs for outputs, _ in parts],
             [gradient for _, gradient in parts],
@@ -320,7 +324,10 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
             p.grad_sample = None
 
     def _take_nothing(self) -> None:
-        """Leave at the parameters what a pass of an empty batch would: sums of 0, and no rows."""
+        """Leave at the parameters what a pass of an empty batch would: sums of 0, and no rows.
+
+        An empty batch ran as a record of zeros, whose runs are forgotten.
+        """
         self.clear()
         for p in self.parameters():
             if p.requires_grad:
@@ -391,7 +398,11 @@ class GhostModel(_Wrapped, GradSampleModuleFastGradientClipping):  # type: ignor
 
 
 def wrap(model: nn.Module, mode: str) -> HookedModel | GhostModel:
-    """A model in Opacus' wrapper for a ``grad_sample_mode``.
+    """A model in Opacus' wrapper for a ``grad_sample_mode``, which adds hooks to the model itself.
+
+    Args:
+        model: Of the user.
+        mode: ``hooks``, ``functorch`` or ``ghost``.
 
     Raises:
         TrainingError: Opacus cannot take its gradients.
@@ -408,9 +419,9 @@ def wrap(model: nn.Module, mode: str) -> HookedModel | GhostModel:
 
 
 def _uses(outputs: Sequence[Tensor]) -> Counter[Tensor]:
-    """Parameter -> how often the graph of some outputs reads it: its edges to the parameter."""
+    """Parameter -> how often the graph of some outputs reads it: the graph's edges to it."""
     uses: Counter[Tensor] = Counter()
-    waiting = [each.grad_fn for each in outputs]
+    waiting = [each.grad_fn for each in outputs]  # nodes of the graph that are still to be visited
     seen = set()
     while waiting:
         node = waiting.pop()
@@ -431,7 +442,7 @@ def _has_rows(whole: Tensor, part: Tensor) -> bool:
     Judged by places in memory: both share a storage, rows lie equally far apart in both, and the
     first row of ``part`` has no place that the first row of ``whole`` has not.
     """
-    if part.dim() == 0 or whole.dim() == 0 or len(part) != len(whole):
+    if part.dim() == 0 or whole.dim() == 0 or len(part) != len(whole):  # no axis of records
         return False
     if part.untyped_storage().data_ptr() != whole.untyped_storage().data_ptr():
         return False
@@ -447,6 +458,7 @@ def _has_rows(whole: Tensor, part: Tensor) -> bool:
     in_row = torch.zeros(_reach(sizes, strides) + 1, dtype=torch.bool)
     in_row.as_strided(sizes, strides).fill_(True)
     sizes, strides = part.shape[1:], part.stride()[1:]
+    # Where the first row of the part begins; it has to lie inside that of the whole.
     start = part.storage_offset() - whole.storage_offset()
     if start < 0 or start + _reach(sizes, strides) >= len(in_row):
         return False
