@@ -240,7 +240,7 @@ def checked_delta(delta: float) -> float:
 
 
 def _charges(events_with_counts: Iterable[tuple[PrivacyEvent, int]]) -> tuple[_Charge, ...]:
-    """The charges of events, each released ``count`` times; empty where no step is taken.
+    """The charges of pairs (event, count), each event released ``count`` times; () without steps.
 
     They are sorted, and those of equal rate and sigma are merged, so that equal questions find the
     same entry in the cache of :func:`_epsilon`.
@@ -264,6 +264,8 @@ def _charges(events_with_counts: Iterable[tuple[PrivacyEvent, int]]) -> tuple[_C
 @lru_cache(maxsize=1024)
 def _epsilon(charges: tuple[_Charge, ...], delta: float, accountant: Accountant) -> float:
     """Epsilon of the composed charges at ``delta``: 0 without charges, infinite without noise.
+
+    ``accountant`` is ``pld`` or ``rdp``, as of :func:`epsilon`; what follows is of ``pld``.
 
     PLD is exact but for rounding privacy losses up, which is on the safe side. It is asked only
     where RDP's bound, which says how finely to round, lies above 0 and below ``_PLD_LIMIT``, and of
@@ -408,6 +410,10 @@ def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) 
     last two points meets the target. Where that lies outside of the range that is known to hold the
     answer, the next sigma is the range's geometric middle.
 
+    Args:
+        steps_per_epoch, steps, delta: As of :func:`calibrate`.
+        target: The target epsilon.
+
     Raises:
         PrivacyError: Even LARGEST_SIGMA costs more than the target.
     """
@@ -497,6 +503,10 @@ def _coarse_sigma(
     It starts from the central limit: T steps at sampling rate q reveal about as much as one
     Gaussian of noise 1 / mu, where ``mu = q sqrt(T (exp(1 / sigma^2) - 1))``, which is solved for
     sigma; where nothing is sampled, ``mu = sqrt(T) / sigma`` exactly.
+
+    Args:
+        steps_per_epoch, steps, delta: As of :func:`calibrate`; q is 1 / steps_per_epoch.
+        target: The target epsilon.
 
     Source: Bu et al. 2020.
     """
