@@ -105,8 +105,8 @@ def limited_scale(scale: Tensor, upper: Tensor, sensitivity: Tensor) -> Tensor:
     if not scale.numel():  # an empty batch, of which ``aminmax`` takes no extremes
         return scale
     upper = upper.clamp(min=HIDDEN)
-    # In the common case one test against the smallest claim of all replicates is enough. Where it
-    # fails, each replicate's own claim limits its factors; those within it stay as they are.
+    # In the common case one test against the smallest claim of all replicates is enough. Where that
+    # test fails, each replicate's own claim limits its factors; factors within it stay as they are.
     shortest, longest = torch.aminmax(scale * upper)
     largest = min(claims) * LARGEST_SHARE
     if -largest <= shortest.item() and longest.item() <= largest:  # False for NaN

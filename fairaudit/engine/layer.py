@@ -134,7 +134,7 @@ class Materialised(Parametric):
 
     def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
         """Write, or add, the weighted sum of the book's gradients: one product per parameter."""
-        row = weights.mT
+        row = weights.mT  # [(R,) 1, B], for the product with gradients [(R,) B, size]
         product = torch.mm if len(parts[0]) == 1 else torch.bmm  # by the number of replicates
         for part, gradients in zip(parts, book, strict=True):
             total = product(row, gradients).view(part.shape)

@@ -45,7 +45,7 @@ def unsupported(module: nn.Module, detail: str = "") -> TrainingError:
 
 
 def _pair(module: nn.Module, value: object) -> tuple[int, int]:
-    """An option of a layer, as its stride, as (height, width); one number is taken for both.
+    """A layer's option, its stride for instance, as (height, width); one number is taken for both.
 
     Raises:
         TrainingError: It is neither a whole number nor two of them.
@@ -59,10 +59,14 @@ def _pair(module: nn.Module, value: object) -> tuple[int, int]:
 
 
 def _check_parameters(module: nn.Module, weight: Shape, bias: Shape) -> bool:
-    """Whether a layer has a bias, once its parameters are of the shapes that its sizes say.
+    """Check that a layer's parameters have the shapes that its sizes say; tell if it has a bias.
+
+    Args:
+        module: The layer.
+        weight, bias: The shapes; that of the bias counts only where the layer has one.
 
     Raises:
-        TrainingError: They are others, or its weight or bias is no parameter but computed.
+        TrainingError: The parameters have other shapes, or one is computed and no parameter.
     """
     shapes = {name: tuple(value.shape) for name, value in module.named_parameters(recurse=False)}
     wanted = {"weight": weight}

@@ -58,7 +58,8 @@ class Linear(Parametric):
         """Each record's ghost norm |delta| sqrt(|x|^2 + 1), ``[(R,) B]``, and the book (x, delta).
 
         Without a bias it is |delta| |x|. |delta| is rounded up by what squares below float32's
-        range could hide: a norm that is too small would leave a gradient unclipped.
+        range could hide: a norm that is too small would leave a gradient unclipped. ``x_norms``
+        [(R,) B] are sqrt(|x|^2 + 1) where they are known, else None.
         """
         # Norms that are known have a 1 appended for the bias: without a bias they are of no use.
         if x_norms is None or not self.has_bias:
@@ -80,7 +81,7 @@ class Linear(Parametric):
     def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
         """The weighted sum of gradients: (w * delta)^T x for the weight, column sums for the bias.
 
-        With ``add`` it is added to ``parts``; else it overwrites them.
+        With ``add`` it is added to ``parts``; else it overwrites them. Weights w are [(R,) B, 1].
         """
         weight, *biases = parts
         x, delta = book

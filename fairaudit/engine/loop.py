@@ -96,7 +96,14 @@ class Asking(Generic[S]):
         self.released = self.part.update(self.state, answer.add_(noise, alpha=self.multiplier))
 
     def _sum_of_records(self, records: StepRecords, present: Tensor | None) -> Tensor:
-        """The sum of an objective's rows, [R, Q], of so many records at a time as it says."""
+        """The sum of an objective's rows, [R, Q].
+
+        Rows are made for as many records at a time as the objective's ``records_at_once`` says.
+
+        Args:
+            records: Of the batch, with the axis of replicates.
+            present: False for padding, [R, B]; None where nothing is padded.
+        """
         count = records.group.shape[1]
         at_once = self.part.records_at_once(self.state)
         if at_once is None or count <= at_once:
@@ -362,6 +369,7 @@ class Loop:
         """A copy of this step, before theta moves, for readings after training.
 
         A copy, because training moves theta in place and a reader may write over what it is given.
+        ``sensitivity`` [R] is what the rule claims at this step.
         """
         released = copy.deepcopy((self.objective.released, self.rule.released, sensitivity))
         objective, rule, bound = released
@@ -415,7 +423,10 @@ class Loop:
         return values
 
     def _sums(self, scale: Tensor) -> list[Tensor]:
-        """The sums named by the release's ``rows``, [R, P] each, in the tape's own memory."""
+        """The sums named by the release's ``rows``, [R, P] each, in the tape's own memory.
+
+        ``scale`` [R, B] are the rule's factors.
+        """
         weights = []
         for row in self.training.release.rows:
             if row is GradientSum.CLIPPED:
@@ -425,7 +436,7 @@ class Loop:
         return self.tape.sums(weights)
 
     def _close(self, sums: list[Tensor], sensitivity: Tensor, batch: Batch) -> Tensor:
-        """The gradient [R, P] that the release makes of the sums.
+        """The gradient [R, P] that the release makes of the sums and the claimed sensitivity [R].
 
         Only an unproven release is told anything of the batch: its number of records, by group,
         and what the rule describes of its state.

@@ -179,9 +179,9 @@ class TrainingPool:
         return Batch(inputs, targets, group, norms.squeeze(-1), index, present)
 
     def _gathered(self, features: Tensor | Rows, index: Tensor, present: Tensor | None) -> Tensor:
-        """Inputs ``[(R,) B, *shape]`` of the records ``index``, from images or ``Rows``.
+        """Inputs ``[(R,) B, *shape]`` of the records ``index`` [(R,) B], from images or ``Rows``.
 
-        They are 0 for padding.
+        They are 0 for padding, where ``present`` [R, B] is False; None: nothing is padded.
         """
         # Padding has number N, one past the last record: any record is read for it, then zeroed.
         flat = index.flatten().clamp(max=self.n_records - 1)

@@ -40,8 +40,8 @@ class Recording:
     def fill(self, inputs: Sequence[Tensor]) -> None:
         """Store the tapped layers' inputs of all records, [n, ...] each, as vmap returns them.
 
-        They come in the order of ``inputs``. Its values until now are those of one record inside
-        vmap, which nothing outside can read.
+        They come in the order of the paths in ``self.inputs``. The values there until now are those
+        of one record inside vmap, which nothing outside can read.
         """
         self.inputs = dict(zip(self.inputs, inputs, strict=True))
 
@@ -71,7 +71,8 @@ class Taps:
         """Inside the block tapped layers put out their output plus its tap: for one record's pass.
 
         Args:
-            recording: Its inputs and shapes are filled; None: layers run as they are.
+            recording: The recording whose inputs and shapes are filled; None: layers run as they
+                are.
             taps: Of the record, in the order of ``recording.taps``.
 
         Yields:
@@ -114,7 +115,8 @@ class Taps:
             return None
         if torch._C._functorch.maybe_current_level() != self._level or not layer.reads(x):
             return None
-        # The layer runs once with bare parameters in place of those that autograd follows.
+        # The layer runs once with bare parameters in place of those that autograd follows, which
+        # are put back at once.
         held: dict[str, Any] = user_layer._parameters
         attached = dict(held)
         for key, name in zip(layer.trained, layer.names(path), strict=True):

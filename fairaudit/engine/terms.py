@@ -453,8 +453,12 @@ class Embedding(TappedLayer):
     def weight(self, x: Tensor, delta: Tensor) -> Term:
         """For each record and row of the table: the sum of delta over the positions that read it.
 
-        A record may read one row at several positions. Their gradients are summed before norms are
-        taken, for it is the norm of the sum that counts.
+        A record may read one row at several positions. Gradients of these positions are summed
+        before norms are taken, for it is the norm of the sum that counts.
+
+        Args:
+            x: Numbers of the table's rows, [n, T..].
+            delta: Output gradients, [n, T.., O].
         """
         count, width = len(x), delta.shape[-1]
         places, rows = x.reshape(count, -1).long(), delta.reshape(-1, width)
