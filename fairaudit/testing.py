@@ -642,7 +642,10 @@ def _cells(rows: Tensor, answer: float) -> Tensor:
 def _as_numbers(what: str, values: object, shape: Sequence[int | None]) -> Tensor:
     """What a part hands over, as the loop takes it: real numbers of that shape.
 
-    ``None`` in the shape is an axis of any length.
+    Args:
+        what: The values' name, for the message.
+        values: As the part returned them.
+        shape: That they must have; None is an axis of any length.
 
     Raises:
         LawBroken: It is something else.
