@@ -48,7 +48,7 @@ class Accountant:
         """
         if what not in self.conditions:
             self.conditions.append(what)
-        self.guarantee = self.guarantee.of_own_loop()
+        self.guarantee = self.guarantee.of_own_loop()  # the same however many conditions there are
 
     def statement(self) -> str:
         """What was spent so far, what that rests on, and what it does not cover, in sentences.

@@ -408,7 +408,7 @@ class _PartCheck:
             args, kwargs: What it is called with, positional and by name.
 
         Raises:
-            TrainingError: The layer takes another axis for it, as ``Softmax(dim=0)``.
+            TrainingError: The layer works along that axis, as ``Softmax(dim=0)`` does.
         """
         assert self._apart is not None  # `__call__` asks only where there is a check
         where = place(self._path, part)

@@ -67,8 +67,8 @@ class FirstComparison:
             return
         output = next((each for each in tensors_of(out) if each.dim()), None)
         if output is None or len(output) != len(first):
-            return  # the first axis of input or output is not that of the records
-        bare, self._bare = self._bare, None  # once is enough
+            return  # the first axis of one of the two is not that of the records
+        bare, self._bare = self._bare, None  # no later call compares
         # The tensors of a packed sequence have no axis of records.
         if any(isinstance(each, PackedSequence) for each in (*args, *kwargs.values())):
             return
@@ -76,7 +76,7 @@ class FirstComparison:
         places = torch.linspace(0, len(first) - 1, min(len(first), RECORDS)).long()
         places = places.to(first.device)
         try:
-            for dtype, room in _ROOM.items():
+            for dtype, room in _ROOM.items():  # float32 where the model cannot run in float64
                 rows = _Rows((args, kwargs), len(first), dtype)
                 with global_stream(0), torch.enable_grad(), _full_precision(first):
                     if self._compare(self._current(bare, dtype), rows, places, room):
@@ -124,7 +124,7 @@ class FirstComparison:
             state = global_state()
             try:
                 together = rows.outputs(model, places)
-            except Exception:
+            except Exception:  # out of memory included, of which float32 takes half
                 return False
             if state == global_state():
                 break
@@ -174,7 +174,10 @@ class FirstComparison:
         trained = [p for p in model.parameters() if p.requires_grad]
 
         def gradients() -> Iterator[Tensor]:
-            """Each record's gradient [P], by PyTorch; one at a time, as P may be large."""
+            """Each record's gradient [P], by PyTorch; one at a time, as P may be large.
+
+            A parameter that the output does not depend on has zeros.
+            """
             for place, direction in zip(torch.split(places, 1), directions, strict=True):
                 output = rows.outputs(model, place)
                 of_parameters = torch.autograd.grad(
@@ -188,7 +191,8 @@ class FirstComparison:
 
         norms = torch.stack([torch.linalg.vector_norm(row) for row in gradients()])
         # A gradient is divided by its norm, or by this bound if the norm is smaller: else one that
-        # is rounding alone would become as long as the others. It is not 0 even if all norms are.
+        # is rounding alone would become as long as the others. The bound is above 0 even if all
+        # norms are 0.
         bound = max(float(norms.max()) * room, torch.finfo(norms.dtype).tiny)
         expected = torch.zeros(sum(p.numel() for p in trained)).to(norms)
         for row, norm in zip(gradients(), norms, strict=True):

@@ -570,9 +570,9 @@ class RecordCriterion:
             targets: [B, ...].
 
         Raises:
-            ConfigError: They do not fit one another, or the criterion cannot be taken record by
-                record.
-            TrainingError: The criterion reads other records.
+            ConfigError: Outputs and targets do not fit one another, or the criterion cannot be
+                taken record by record.
+            TrainingError: The criterion reads other records, or fails for a record alone.
         """
         if not isinstance(outputs, Tensor) or not isinstance(targets, Tensor):
             raise ConfigError(
@@ -593,7 +593,7 @@ class RecordCriterion:
                 f"{len(targets):,}",
                 hint="the first axis of both is that of the records",
             )
-        self._note_unknown()  # it may have got hooks since
+        self._note_unknown()  # the criterion may have got hooks since the last call
         values, gradients = self._losses(outputs, targets)
         # Of no record the loss is 0: a mean would be nan.
         value = values.mean() if self._reduction == "mean" and len(values) else values.sum()

@@ -579,6 +579,7 @@ class GhostOptimizer(RuleOptimizer):
         self._model.differentiate(parts, retain_graph=True)  # the second pass reads the graph, too
         factors = self.factors(self._norms(len(parts[0][0])))
         self._model.scale(parts, factors, self.params, retain_graph)
+        # Of an empty batch ``p.grad`` is zeros, which `differentiate` left there.
         self._pass_sums = [
             p.grad.detach().reshape(-1).to(self.facts.expected_batch_size) for p in self.params
         ]

@@ -571,7 +571,7 @@ def _arm(method: str, options: dict[str, Any], schedule: Schedule, groups: int) 
     # Settings left out get the defaults of a network on a table, which do not depend on columns.
     sizes = PublicSizes(schedule.n_public, columns=0, model="mlp", groups=groups)
     numbers = SettingsResolver(config, sizes)
-    # The plan has a reference without privacy beside the method; it is left out.
+    # Other arms of the plan, as the reference without privacy, are left out.
     arms = make_arms(numbers, schedule, options["delta"])
     return next(arm for arm in arms if arm.method == find(method).name)
 

@@ -154,7 +154,7 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
             out = super().forward(*args, **kwargs)
             if is_empty:
                 out = mapped(out, lambda x: x[:0] if x.dim() else x)
-            elif is_training:
+            elif is_training:  # with records, which can be compared
                 self.after_forward(out, args, kwargs)
         except RuntimeError as error:
             self.clear()  # of the runs of layers before the one that failed
@@ -207,6 +207,7 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
             batch_first=batch_first,
         )
         if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+            # Of the row numbers that the embedding reads, [B, ..]; then an axis for its outputs.
             padding = (activations[0] == module.padding_idx).unsqueeze(-1)
             backprops = backprops.masked_fill(padding, 0.0)
         return activations, backprops
