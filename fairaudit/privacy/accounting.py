@@ -497,12 +497,12 @@ def _coarse_sigma(
 ) -> tuple[float, float]:
     """About the noise multiplier that meets the target, and d log(epsilon) / d log(sigma) there.
 
-    The secant method on logarithms, with coarsely rounded privacy losses, which is faster. It need
-    not converge: the caller goes on from wherever it ends, at full precision.
+    The secant method on logarithms, with privacy losses rounded coarsely, for speed. The method
+    need not converge: the caller goes on from wherever it ends, at full precision.
 
-    It starts from the central limit: T steps at sampling rate q reveal about as much as one
-    Gaussian of noise 1 / mu, where ``mu = q sqrt(T (exp(1 / sigma^2) - 1))``, which is solved for
-    sigma; where nothing is sampled, ``mu = sqrt(T) / sigma`` exactly.
+    The first sigma follows from the central limit: T steps at sampling rate q reveal about as much
+    as one Gaussian of noise 1 / mu, where ``mu = q sqrt(T (exp(1 / sigma^2) - 1))``, which is
+    solved for sigma; where nothing is sampled, ``mu = sqrt(T) / sigma`` exactly.
 
     Args:
         steps_per_epoch, steps, delta: As of :func:`calibrate`; q is 1 / steps_per_epoch.
@@ -513,6 +513,7 @@ def _coarse_sigma(
     with quiet():
         import dp_accounting  # lazily: 2 s
 
+        # Of the one Gaussian that meets the target.
         mu = 1.0 / float(dp_accounting.get_sigma_gaussian(target, delta))
     guess = math.sqrt(steps) / mu
     if steps_per_epoch > 1:

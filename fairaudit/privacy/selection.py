@@ -122,7 +122,8 @@ class Selection:
     @cached_property
     def gamma(self) -> float:
         """The distribution's parameter gamma, in (0, 1), that gives the mean; by bisection."""
-        low, high = -60.0, 0.0  # of log(gamma); the mean falls as gamma grows
+        # Of log(gamma); the mean falls as gamma grows, to 1 at gamma = 1.
+        low, high = -60.0, 0.0
         for _ in range(200):  # more halvings than a float has bits
             middle = 0.5 * (low + high)
             if self._mean(math.exp(middle)) > self.mean:
