@@ -92,11 +92,15 @@ class LogisticProblems:
     def newton_step(self, theta: Tensor, gradient: Tensor) -> Tensor:
         """The Newton step of each problem: inverse Hessian at theta times gradient, [R, H, d].
 
+        Args:
+            theta: Where the step begins, [R, H, d].
+            gradient: As :meth:`gradient` gives it there, [R, H, d].
+
         Raises:
             TrainingError: A Hessian is not positive definite, so the loss is not convex.
         """
         steps = []
-        for r, slope in enumerate(gradient):
+        for r, slope in enumerate(gradient):  # one Hessian [H d, H d] in memory at a time
             hessian = theta.new_zeros(slope.numel(), slope.numel())
             for features, targets in self.pieces():
                 x = features if features.dim() == 2 else features[r]

@@ -224,7 +224,7 @@ def digest(name: str, module: nn.Module) -> str:
     Returns:
         64 hexadecimal digits.
     """
-    # Where the factory is, and every class of layer that is not PyTorch's.
+    # The modules of Python in which the factory and all classes of layers are, PyTorch's left out.
     modules = {name.partition(":")[0], *(type(layer).__module__ for layer in module.modules())}
     code = code_digest({path for path in modules if not path.startswith("torch.")})
     content = hashlib.sha256(f"{name}\n{module}\n{code}\n".encode())
