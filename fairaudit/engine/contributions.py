@@ -61,7 +61,7 @@ def numbers(values: object, shape: Sequence[int | None], like: Tensor, name: str
 
 
 def _fits(values: Tensor, shape: Sequence[int | None]) -> bool:
-    """Whether a tensor has real numbers in it and that shape; None is an axis of any length."""
+    """Whether a tensor's numbers are real and its shape is ``shape``; None: any length."""
     if values.is_complex():
         return False
     if values.shape == shape:

@@ -179,8 +179,8 @@ def scaled(
 def records_for(objective: Objective[Any], batch: Batch, logits: Tensor) -> StepRecords:
     """A batch as an objective is handed it, with logits [(R,) B, Y].
 
-    Inputs are a copy, and only for an objective that reads them: the pass back reads them again,
-    beside norms that were taken before, so nobody may write over them.
+    Inputs are a copy, and only for an objective that reads them: the backward pass reads those of
+    the batch again, with norms that were taken before, so nobody may write over them.
     """
     if objective.reads_inputs:
         inputs = batch.inputs.clone()
@@ -320,6 +320,7 @@ class Loop:
         self.trace = Trace()
         self.checkpoints: list[Checkpoint] = []
         self.taken = 0
+        # A step asks for one sum for each of the release's rows.
         self.tape = training.tape(network, len(training.release.rows), training.budget)
 
     @torch.inference_mode()  # nothing asks for autograd, whose bookkeeping costs a tenth

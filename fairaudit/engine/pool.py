@@ -94,6 +94,7 @@ class TrainingPool:
         self.shape = tuple(features.shape[1:])
         self.n_classes = n_classes
         self.n_groups = n_groups
+        # Behind the records' entries that of the null record, 0 everywhere.
         self.labels = torch.cat([labels, labels.new_zeros(1)])
         self.groups = torch.cat([groups, groups.new_zeros(1)])
         # The table's columns are one-hot labels and norms, and before them the inputs where these
@@ -123,7 +124,7 @@ class TrainingPool:
         return self._table.device
 
     def to(self, device: torch.device) -> "TrainingPool":
-        """The same pool with its tensors on another device; ``Rows`` stay as they are."""
+        """A pool of the same records with its tensors on another device; ``Rows`` are shared."""
         moved = copy.copy(self)
         moved._table = self._table.to(device)
         moved.labels = self.labels.to(device)
@@ -202,7 +203,10 @@ class TrainingPool:
         return made.to(self.labels.device)
 
     def _norms(self, features: Tensor | Rows) -> Tensor:
-        """L2 norms of all inputs with a 1 appended for the bias, [N, 1]."""
+        """L2 norms of all inputs with a 1 appended for the bias, [N, 1].
+
+        Computed once: a linear layer reads them at every step.
+        """
         if isinstance(features, Tensor):
             return _norms_with_bias(features.flatten(1))
         # Written into one tensor: small results kept between the pieces would stop the memory of a

@@ -68,7 +68,7 @@ class Taps:
     def recorded(
         self, recording: Recording | None, taps: Sequence[Tensor]
     ) -> Iterator[Iterable[Tensor]]:
-        """Inside the block tapped layers put out their output plus its tap: for one record's pass.
+        """Inside the block, one record's pass, tapped layers put out their output plus its tap.
 
         Args:
             recording: The recording whose inputs and shapes are filled; None: layers run as they
@@ -128,6 +128,7 @@ class Taps:
         finally:
             held.update(attached)
         with torch._C.DisableTorchFunction():  # these operations are not the module's to watch
+            # A call of another kind than the taps were made for: the layer runs anew, untapped.
             if out.dtype != torch.float32 or not (tap is None or tap.shape == out.shape):
                 return None
             recording.shapes[path] = (tuple(x.shape), tuple(out.shape))

@@ -333,7 +333,7 @@ class TappedLinear(TappedLayer):
         weight and ``|delta|`` for the bias. Lengths are raised by what squares below float32's
         range could hide.
         """
-        if delta[0].numel() != delta.shape[-1]:  # several positions
+        if delta[0].numel() != delta.shape[-1]:  # more numbers than O: several positions
             return super().terms(x, delta)
         rows, delta = x.reshape(len(x), -1), delta.reshape(len(delta), -1)
         outputs: Tensor = torch.linalg.vector_norm(delta, dim=-1)
