@@ -173,8 +173,8 @@ def a_record_is_treated_alone_as_in_company(spec: MethodSpec) -> None:
 def a_record_moves_a_query_by_at_most_one(spec: MethodSpec) -> None:
     """Check that a query has sensitivity 1.
 
-    A record's row has L2 norm at most 1, and one record more moves the answer before noise by no
-    more.
+    A record's row has L2 norm at most 1, and one record more moves the answer before noise by at
+    most 1 in L2 norm.
 
     Raises:
         LawBroken: A row is longer, or an answer moves by more.
@@ -276,7 +276,8 @@ def the_event_is_what_the_loop_counted(spec: MethodSpec) -> None:
     Also that the description gives settings without noise, and that with these nothing is claimed.
 
     Raises:
-        LawBroken: Both events differ, or an event is claimed without noise.
+        LawBroken: The two events differ, there are no settings without noise, or an event is
+            claimed without noise.
 
     Example:
         >>> from fairaudit.methods.catalog import find
@@ -607,6 +608,7 @@ def _made_up_pool(size: int) -> TrainingPool:
     directions = torch.sin(torch.arange(1.0, 1 + pairs * WIDTH)).view(pairs, WIDTH)
     x = (directions * torch.logspace(-2, 3, pairs).unsqueeze(1))[number // 2]
     x[2] = 0.0
+    # Labels 0 and 1 within a pair, one group for both of its records.
     return TrainingPool(x, number % 2, number // 2 % GROUPS, n_classes=2, n_groups=GROUPS)
 
 
