@@ -192,7 +192,10 @@ def refuse_at_fault(path: str, part: nn.Module) -> None:
 
 
 def _faults(part: nn.Module) -> Iterator[tuple[str, str]]:
-    """Each fault of a module as (what it does wrong, what to do instead); of most modules none."""
+    """Each fault of a module as (what it does wrong, what to do instead); of most modules none.
+
+    Faults of the modules in it are not among them: a caller goes through those.
+    """
     trained = is_trained(part)
     instead = instead_of_statistics(part)
     if instead:

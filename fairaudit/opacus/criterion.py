@@ -65,7 +65,7 @@ HOW_TO_ADD = (
 def as_module(criterion: Loss) -> Loss:
     """The PyTorch module that computes what a loss of ``torch.nn.functional`` computes.
 
-    As a module it is one of the losses that :func:`is_known` knows by type.
+    As a module the loss is one of those that :func:`is_known` knows by type.
     A ``functools.partial`` of such a function with keyword arguments becomes a module with them.
     Any other criterion is returned as it is.
     """
@@ -196,10 +196,10 @@ class SingleLosses:
             ) from error
 
     def _is_row_by_row(self, outputs: Tensor, targets: Tensor) -> bool:
-        """Whether one call of the criterion without reduction gives each row's loss from it alone.
+        """Whether one call of the criterion without reduction gives each row's loss from that row.
 
-        So it is of PyTorch's losses, but not where outputs, targets or weights would be broadcast
-        against one another, which mixes rows.
+        So it does for PyTorch's losses, but not where outputs, targets or weights would be
+        broadcast against one another, which mixes rows.
         """
         criterion = self.criterion
         if not isinstance(criterion, nn.Module) or not is_known(criterion):

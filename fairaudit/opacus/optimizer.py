@@ -307,7 +307,9 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             retain_graph: Whether the model's graph is kept.
 
         Raises:
-            ConfigError: The last pass waits for its step, or a gradient comes from elsewhere.
+            ConfigError: The last pass waits for its step, or a parameter has a hook on its
+                gradient.
+            PrivacyError: With ghost clipping: the planned steps are taken.
             TrainingError: Opacus cannot take gradients of some layer.
         """
         if self._pass_records is not None:

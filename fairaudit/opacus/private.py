@@ -224,6 +224,7 @@ def _streams(arm: Arm, seed: int | None) -> tuple[np.random.Generator, Streams]:
     with from_operating_system() if seed is None else nullcontext():
         # Inside from_operating_system() the seed and the names are not read: 0 stands for any.
         sampling = numpy_stream(seed or 0, "sampling", "shared")
+        # Named as an audit names those of an arm with one repeat.
         noise = Streams(
             noise_stream(seed or 0, "noise", arm.method, 1),
             noise_stream(seed or 0, "query", f"{arm.method}/rule", 1),
@@ -317,7 +318,8 @@ def _private_criterion(
 def _with_batches(loader: DataLoader[Any], batches: PoissonBatches) -> DataLoader[Any]:
     """A loader like the user's that deals the given batches, empty ones among them."""
     # Opacus' function collates as the user's does, and gives an empty batch the shapes and types
-    # of the first batch that it collated. One record is collated here, as the first may be empty.
+    # of the first batch that it collated. One record is collated here, lest an empty batch come
+    # first.
     collate = DPDataLoader.from_data_loader(loader).collate_fn
     collate([loader.dataset[0]])
     return DataLoader(
