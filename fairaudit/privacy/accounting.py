@@ -189,9 +189,14 @@ def calibrate(
 def calibrate_gaussian(count: int, delta: float, target_epsilon: float) -> float:
     """The noise multiplier with which ``count`` unsampled Gaussian releases meet a target epsilon.
 
+    Args:
+        count: How many; they reveal as much as one release at noise / sqrt(count).
+        delta: In (0, 1).
+        target_epsilon: Epsilon of all of them together.
+
     Raises:
-        ValueError: ``delta`` outside (0, 1). PrivacyError: Too small a delta, as in
-            :func:`epsilon`.
+        ValueError: ``delta`` outside (0, 1).
+        PrivacyError: Too small a delta, as in :func:`epsilon`.
 
     Source: Balle and Wang 2018, exact; docs/methods.md 2.4.
     """
@@ -267,7 +272,7 @@ def _epsilon(charges: tuple[_Charge, ...], delta: float, accountant: Accountant)
 
     ``accountant`` is ``pld`` or ``rdp``, as of :func:`epsilon`; what follows is of ``pld``.
 
-    PLD is exact but for rounding privacy losses up, which is on the safe side. It is asked only
+    PLD is exact but for rounding privacy losses up, which is on the safe side. PLD is asked only
     where RDP's bound, which says how finely to round, lies above 0 and below ``_PLD_LIMIT``, and of
     so few steps that its arithmetic is exact and quick. Elsewhere RDP's bound is the answer, and
     where it is the smaller one: both are upper bounds.
@@ -292,8 +297,8 @@ def _epsilon(charges: tuple[_Charge, ...], delta: float, accountant: Accountant)
     if steps > _MOST_BY_PLD or steps * _ROUNDING > delta:
         return by_rdp
     value = _pld(charges, delta, _interval(by_rdp))
-    # RDP is far too large where noise is tiny or steps are few; then the interval chosen by it was
-    # too wide, and PLD is asked again with a finer one.
+    # RDP's bound is far too large where noise is tiny or steps are few. The interval chosen by that
+    # bound was then too wide, and PLD is asked again with a finer one.
     if value < 0.25 * by_rdp:
         value = _pld(charges, delta, _interval(value))
     return min(value, by_rdp)
