@@ -161,7 +161,7 @@ def scaled(
 
     Raises:
         PrivacyError: The rule is limited and claims a sensitivity that is negative or not finite,
-            or what it hands over is not one number, or one row, for each record.
+            or what the rule hands over is not one number, or one query row, for each record.
     """
     upper = norms * NORM_GUARD
     rule.ask(upper, group, present)
@@ -268,7 +268,7 @@ class Outcome:
 
 
 def train(network: Stacked, pool: TrainingPool, training: Training) -> Outcome:
-    """Train ``network`` in place on ``pool``.
+    """Train ``network`` in place on ``pool``, for all epochs of ``training``.
 
     Same streams give the same bits on the same hardware, with or without observers and whatever
     the memory budget. On an empty batch the step is noise alone. The outcome's tensors lie on the

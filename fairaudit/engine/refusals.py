@@ -63,7 +63,8 @@ class Cause:
 def instead_of_statistics(layer: nn.Module) -> str:
     """What to use in place of a layer that reads or keeps statistics of records; "" for others.
 
-    A layer with statistics of its own is a fixed affine one in evaluation mode.
+    In evaluation mode a layer that keeps statistics reads these alone: it is a fixed affine layer,
+    and needs no other in its place.
     """
     if isinstance(layer, _BatchNorm):
         if layer.training or layer.running_mean is None:  # without any it reads the batch's
