@@ -249,10 +249,10 @@ def state_follows_from_releases_alone(spec: MethodSpec) -> None:
 def noise_is_as_large_as_claimed(spec: MethodSpec) -> None:
     """Check the noise of gradient and queries in steps without records, which release noise alone.
 
-    It must be as large as claimed, and new for every step, replicate and coordinate.
+    The noise must be as large as claimed, and new for every step, replicate and coordinate.
 
     Raises:
-        LawBroken: It is smaller or larger, or drawn more than once.
+        LawBroken: The noise is smaller or larger, or drawn more than once.
 
     Example:
         >>> from fairaudit.methods.catalog import find
@@ -521,8 +521,12 @@ class _Case:
 
         With it come the sums, gradients, answers, states and sensitivities of its steps. Answers to
         queries are replaced by numbers that are the same whichever records there are, so that
-        neighbours pass through the same states. Without records they are left as they are: there
-        they are noise alone, which is to be looked at.
+        neighbours pass through the same states. Without records the answers are left as they are:
+        they are noise alone then, which is to be looked at.
+
+        Args:
+            records: Numbers of the records; [] for batches of none.
+            repeats: How many replicates; above 1 only without records.
         """
         task = self.task(repeats)
         network, training = private_by_steps(self.spec)._set_up(task, [])
