@@ -503,6 +503,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         """
         norms = torch.cat([part.norms for part in self._waiting], 1)
         group = torch.cat([part.group for part in self._waiting], 1)
+        # All parts of a batch have one claimed sensitivity: the rule's state moves in `_close`.
         factors, self._sensitivity = scaled(self._rule, norms, group)
         sizes = [part.norms.shape[1] for part in self._waiting]
         for part, factor in zip(self._waiting, torch.split(factors[0], sizes), strict=True):

@@ -121,7 +121,7 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
                 prepare_layer(layer)
         super().__init__(model, loss_reduction="sum", force_functorch=functorch)
         hooked = self.iterate_submodules(model)
-        # Those whose runs are counted, see `_refuse_other_runs`.
+        # The layers whose runs are counted, see `_refuse_other_runs`.
         self._known_layers = [layer for layer in hooked if type(layer) in KNOWN_LAYERS]
         # Each tensor that the model put out in its last call, with PyTorch's counter of writes to
         # it (``_version``) as it was then.
