@@ -213,7 +213,7 @@ def refuse_many_steps(steps_per_epoch: int, epochs: int) -> None:
     """Refuse a training of so many steps that it is neither accounted for nor awaited.
 
     Raises:
-        ConfigError: It has more than MOST_STEPS.
+        ConfigError: The training has more than MOST_STEPS.
     """
     steps = steps_per_epoch * epochs
     if steps <= MOST_STEPS:

@@ -37,9 +37,9 @@ def global_stream(*labels: int) -> Iterator[None]:
 
 @contextmanager
 def torch_stream(*labels: int) -> Iterator[None]:
-    """As :func:`global_stream`, of PyTorch's generators alone, which takes less time.
+    """As :func:`global_stream`, but for PyTorch's generators alone, which takes less time.
 
-    Inside the block they draw the numbers that :func:`global_stream` with these labels would give.
+    Inside the block these draw the same numbers as inside :func:`global_stream` with these labels.
     """
     # Shifted to 63 bits, as the seeds of named streams: it fits a signed 64-bit integer.
     seed = int.from_bytes(_digest(labels)[:8], "little") >> 1
