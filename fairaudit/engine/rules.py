@@ -285,10 +285,10 @@ class ClippingRule(SideQuery[State]):
     def step_factor(self, released: State, facts: PublicFacts) -> Tensor:
         """The factor, [R], by which the rule lengthens or shortens this step as a whole.
 
-        Diagnostics separate a rule's effect on the step size from its clipping by it: a training by
-        plain SGD with these factors takes equally long steps. By default it is the factor of a
-        gradient too short to be clipped, one of norm 0, as the mean over groups; not finite where
-        every gradient is rescaled.
+        By this factor diagnostics separate a rule's effect on the step size from its clipping: a
+        training by plain SGD with these factors takes equally long steps. By default it is the
+        factor of a gradient too short to be clipped, one of norm 0, as the mean over groups; not
+        finite where every gradient is rescaled.
         """
         import torch
 

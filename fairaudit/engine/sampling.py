@@ -32,7 +32,7 @@ def poisson_positions(
         ascending order, each at most once; ``cuts`` has ``steps_per_epoch + 1`` entries.
     """
     total = records * steps_per_epoch
-    if steps_per_epoch == 1:  # every coin is a success
+    if steps_per_epoch == 1:  # every coin is a success, and the rate below would be infinite
         return np.arange(records, dtype=np.int64), np.array([0, records], dtype=np.int64)
     # An exponential of this rate, cut to a whole number, is geometric with chance 1 / steps: it
     # counts the failures before a success.
@@ -48,7 +48,7 @@ def poisson_positions(
         last = int(positions[-1])
     successes = np.concatenate(parts)  # their positions in the sequence
     cuts = np.searchsorted(successes, np.arange(steps_per_epoch + 1) * records)
-    successes = successes[: cuts[-1]]  # those beyond the end of the sequence are dropped
+    successes = successes[: cuts[-1]]  # successes beyond the end of the sequence are dropped
     # The position at which each success's round starts; what is left is the record's number.
     starts = np.repeat(np.arange(steps_per_epoch) * records, np.diff(cuts))
     return successes - starts, cuts
