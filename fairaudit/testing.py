@@ -339,6 +339,7 @@ class _FixedBatches(PoissonSampler):
         """
         if len(self.records_dealt):
             return self.records_dealt, None
+        # The null record's number is N, which is RECORDS: no other pool is trained on no records.
         nobody = torch.full((self.repeats, 1), RECORDS)
         return nobody, nobody < RECORDS
 
