@@ -38,7 +38,8 @@ def class_columns(
         )
     if given:
         places = [same_class(name, classes) for name in given]
-        if sorted(place for place in places if place is not None) != list(range(len(classes))):
+        known = sorted(place for place in places if place is not None)
+        if len(given) != len(classes) or known != list(range(len(classes))):
             raise ConfigError(
                 f"--classes names {listed(given)}, and the label has {listed(classes)}",
                 "name each class of the label once, in the order of the columns",

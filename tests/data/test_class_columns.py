@@ -3,7 +3,7 @@
 import pytest
 
 from fairaudit.data.class_columns import class_columns, named_class
-from fairaudit.errors import DataError
+from fairaudit.errors import ConfigError, DataError
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,13 @@ from fairaudit.errors import DataError
 def test_the_class_that_a_name_ends_in(column, classes, meant):
     found = named_class(column, classes)
     assert (None if found is None else classes[found]) == meant
+
+
+@pytest.mark.parametrize("given", [["2", "q", "0", "1"], ["2", "0"], ["2", "0", "0"]])
+def test_classes_that_are_said_are_each_class_once(given):
+    assert class_columns(["a", "b", "c"], ["0", "1", "2"], ["2", "0", "1"]) == [1, 2, 0]
+    with pytest.raises(ConfigError, match="--classes names"):
+        class_columns(["a", "b", "c"], ["0", "1", "2"], given)
 
 
 def test_every_class_needs_a_column_of_its_own():

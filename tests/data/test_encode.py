@@ -48,6 +48,12 @@ def test_missing_numbers_get_the_training_median_and_an_indicator():
     assert "median of x" in out.fitted
 
 
+def test_the_median_that_later_gaps_become_is_named_where_training_has_none():
+    out = encoded([1.0, 2.0, 9.0, 4.0], [None, 3.0])
+    assert out.test[0, 0] == (out.train[1, 0] + out.train[3, 0]) / 2
+    assert "median of x" in out.fitted
+
+
 def test_two_levels_make_one_input_and_an_unseen_third_is_neither():
     assert encoded(["b", "a", "b"], ["a", None]).names == ("x=b",)
     assert encoded([True, False, None], [True, None]).test.tolist() == [[1, 0], [0, 1]]

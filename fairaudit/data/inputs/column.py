@@ -49,10 +49,8 @@ class NumberColumn(RecipePart):
         """Statistics of training rows that these constants hold, in words; () if declared."""
         if self.range is not None:
             return ()
-        learned = (f"mean and standard deviation of {self.name}",)
-        if len(self.inputs) > 1:
-            return (*learned, f"median of {self.name}")
-        return learned
+        # The median stands in for a later row's missing value even where no training row lacks one.
+        return (f"mean and standard deviation of {self.name}", f"median of {self.name}")
 
 
 class CategoryColumn(RecipePart):
