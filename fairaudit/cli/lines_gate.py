@@ -89,10 +89,12 @@ def _reasons(gate: GateRecord) -> Iterator[str]:
 
 def _advice(report: Report, gate: GateRecord) -> Iterator[str]:
     """What would decide an open rule, for each method of which a finding says it."""
+    open_arms = {target.arm for target in gate.targets if target.outcome == "inconclusive"}
     for finding in report.findings:
-        # The reason of such a finding is the rule, or the promise, that it is about.
+        # The reason of such a finding is the rule, or the promise, that it is about. Rules on
+        # several methods may promise the same.
         is_open = finding.code == "rule_open" and finding.reason == (gate.promise or gate.rule)
-        if is_open and finding.advice is not None:
+        if is_open and finding.arm in open_arms and finding.advice is not None:
             yield f"{plain(finding.arm)}: {plain(finding.advice.text, 200)}"
 
 

@@ -90,7 +90,15 @@ def loaded(data, **options):
 
 
 @pytest.mark.parametrize(
-    "name", ["people.parquet", "people.csv", "parts", "parts/", "years/a*.csv"]
+    "name",
+    [
+        "people.parquet",
+        "people.csv",
+        "parts",
+        "parts/",
+        "years/a*.csv",
+        "years/a*.csv?region=eu-west-1",
+    ],
 )
 def test_a_store_gives_what_a_file_gives(s3, tmp_path, name):
     read = loaded(f"s3://bank/{name}")
@@ -106,6 +114,12 @@ def test_a_store_gives_what_a_file_gives(s3, tmp_path, name):
     if name.startswith("people.parquet"):
         assert read.digest == file.digest
         assert read.name == "people.parquet"
+
+
+def test_a_pattern_keeps_the_parameters_behind_it(s3, port, monkeypatch):
+    monkeypatch.delenv("AWS_ENDPOINT_URL")  # so that the parameters alone say where the server is
+    server = f"scheme=http&endpoint_override=127.0.0.1:{port}"
+    assert loaded(f"s3://bank/years/a*.csv?{server}").n_rows == 40
 
 
 @pytest.mark.parametrize("address", ["s3://bank/none.parquet", "s3://nobody/x.csv", "s3://bank/z*"])

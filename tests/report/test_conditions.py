@@ -21,16 +21,19 @@ from reports import report_of
 from several import PRIVATE, several
 
 from fairaudit.analysis.family import family
+from fairaudit.cli.lines_gate import verdict_lines
 from fairaudit.gate.check import check, with_verdict
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.methods.catalog import Guarantee, catalog
 from fairaudit.planning.flow import Audit
 from fairaudit.report.conditions import arms_with_harm, with_findings
 from fairaudit.report.group_rows import group_tables
+from fairaudit.report.messages.base import Subject
 from fairaudit.report.messages.catalog import messages
+from fairaudit.report.messages.health import RuleFailed
 from fairaudit.report.model import Study
 from fairaudit.report.parts import split_gap
-from fairaudit.results.estimates import ClassShare, ConstantAnswer
+from fairaudit.results.estimates import ClassShare, ConstantAnswer, Interval
 
 COSTS = ("privacy_cost", "excess_risk")
 # What the rules set for the two columns of the hand-made table, and for its noise.
@@ -534,6 +537,22 @@ def test_a_gap_within_a_model_is_told_with_the_sign_that_the_table_gives_it(othe
     assert text.startswith("gap of selection rate at most 1 point: -3.0 [-4.0, -2.0]")
 
 
+def test_advice_of_an_open_rule_stands_with_the_rules_on_that_method():
+    # One limit for two methods: dpsgd's gap of 2.9 points is open at 2, global's of .5 passes.
+    report = report_with(
+        comparison("dpsgd", half=0.017),
+        comparison("global", (0.005, 0.0), half=0.001),
+        arms=(SGD, DPSGD, arm("global")),
+    )
+    rules = [f"privacy_cost_gap:{key} > 2 points" for key in ("dpsgd", "global")]
+    report = with_verdict(report, check(report, parse_rules(rules)))
+    assert [gate.outcome for gate in report.gates] == ["inconclusive", "pass"]
+    of_open, of_passed = " ".join(verdict_lines(report, None)).split("Gate pass")
+    (advice,) = (f.advice.text for f in report.findings if f.code == "rule_open")
+    assert advice in of_open
+    assert advice not in of_passed
+
+
 def test_both_numbers_of_a_rule_are_by_one_order_of_groups():
     # F gains 4 points, so M stands first; F is chosen more often, by 5 points without privacy.
     with_privacy = gap("F", "M", 0.03, 0.004, metric="selection_rate")
@@ -549,6 +568,19 @@ def test_both_numbers_of_a_rule_are_by_one_order_of_groups():
     (text,) = (f.text for f in report.findings if (f.code[:4], f.arm) == ("rule", "dpsgd"))
     assert "-3.0 [-3.4, -2.6]" in text
     assert "; -5.0 without privacy." in text
+
+
+@pytest.mark.parametrize(
+    ("groups", "place"), [(("ga", "co"), ", ga and co"), (("F", "M"), "")], ids=["letters", "words"]
+)
+def test_groups_whose_letters_occur_in_a_rule_are_named_beside_it(groups, place):
+    rule = RuleFailed(
+        Subject(arm="dpsgd", grouping="team", groups=groups, measure="privacy_cost"),
+        value=Interval(value=0.05, low=None, high=None),
+        reason="gap of privacy cost between F and M at most 3 points",
+        is_one_of_many=True,
+    )
+    assert rule.own_words["place"] == place
 
 
 def test_a_rule_that_other_groups_could_decide_names_those_that_do():

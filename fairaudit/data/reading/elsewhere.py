@@ -102,12 +102,12 @@ def _copy_of_store(address: str, folder: Path) -> Path:
     Raises:
         DataError: As :func:`at_hand`.
     """
-    scheme, _, rest = address.partition("://")
-    pattern = ""  # of the names of files; then `address` is that of their folder
-    last_part = rest.partition("?")[0].rpartition("/")[2]  # what follows "?" are parameters
-    if _PATTERN.search(last_part):
-        address, _, pattern = address.rpartition("/")
-        pattern = pattern.partition("?")[0]
+    scheme = address.partition("://")[0]
+    place, mark, parameters = address.partition("?")
+    pattern = ""  # of the names of files; then `place` is their folder
+    if _PATTERN.search(place.rpartition("/")[2]):
+        place, _, pattern = place.rpartition("/")
+    address = place + mark + parameters
     if scheme in ("gs", "gcs") and "retry_limit_seconds" not in address:
         address += f"{'&' if '?' in address else '?'}retry_limit_seconds={_PATIENCE}"
     with _explained(address):

@@ -1,5 +1,6 @@
 """Findings on rules, and on whether a model works for the groups at all."""
 
+import re
 from dataclasses import dataclass
 
 from fairaudit.errors import numbered
@@ -22,6 +23,11 @@ def rows_would_tell(rows: int, group: str) -> str:
 def too_few_seeds(seeds: int, least: int) -> str:
     """That there are fewer seeds than the least that is judged."""
     return f"{numbered(seeds, 'seed')} are too few; use {least}"
+
+
+def _has_word(text: str, name: str) -> bool:
+    """Whether a name stands in a text by itself, and not as a part of another word."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +57,7 @@ class _OnRule(FindingMessage):
         place = ""
         if self.is_one_of_many:
             names = [group_text(self.subject.grouping, name) for name in self.subject.groups]
-            if not all(name in self.reason for name in names):  # else the rule names them itself
+            if not all(_has_word(self.reason, name) for name in names):  # else the rule names them
                 place = f", {' and '.join(names)}"
         if self.rests_on:
             place += f", from {' and '.join(map(str, self.rests_on))} rows"
