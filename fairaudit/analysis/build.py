@@ -95,6 +95,7 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
     data = data_facts(dataset, plan.config, first_job)
     arms = arm_facts(plan, results, audit.failures)
     disclosure = Disclosure.of(plan.config, dataset.groupings)
+    # Judged together; `changed` are the gaps within a model that privacy is detected to change.
     compared, changed = reported(audit.comparisons, disclosure)
     # Warnings are about the first grouping alone.
     first = [c for c in compared if c.grouping == dataset.groupings[0].name]

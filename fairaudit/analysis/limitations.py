@@ -75,9 +75,10 @@ def _data_limits(config: AuditConfig, dataset: Dataset, plan: Plan) -> Iterator[
 
 
 def _students(plan: Plan) -> Iterator[limits.Students]:
-    """The arms of PATE, whose students learn from public rows, those of one size together."""
+    """PATE's private arms, whose students learn from public rows; those of one size together."""
     by_size: dict[tuple[int, int], list[str]] = {}  # teachers and queries -> keys
     for arm in plan.arms:
+        # PATE's own references learn from the pool, too, but have no epsilon and no reference.
         if arm.reference and Need.PUBLIC_POOL in find(arm.method).needs:
             size = int(arm.settings["teachers"]), int(arm.settings["queries"])
             by_size.setdefault(size, []).append(arm.key)

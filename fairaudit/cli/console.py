@@ -128,7 +128,7 @@ class Screen:
     def _start(self, event: JobsCounted) -> None:
         """Begin the progress bar, in a terminal; trainings that were finished before count as done.
 
-        How many those are is said anywhere.
+        How many those are is said outside a terminal, too.
         """
         self._began, self._before = time.monotonic(), event.finished
         if event.finished:

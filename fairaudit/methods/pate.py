@@ -117,11 +117,12 @@ def _fit_work(sizes: FitSizes) -> FitWork:
     runs, students = 1, sizes.repeats
     if sizes.is_read:
         runs, students = 3, students + 1 + int(sizes.settings["noise_draws"])
-    # Each teacher votes on every query; what the readings ask of a student, they ask of all.
+    # Each teacher votes on every query; where readings are taken, each student answers every query.
     answers = queries * (teachers + students)
     if sizes.is_convex:
         return FitWork(
             newton_steps=NEWTON_STEPS * (teachers + students),
+            # n_public are the training records, not those of the student pool.
             newton_records=NEWTON_STEPS * (sizes.n_public + queries * students),
             answers=answers,
         )

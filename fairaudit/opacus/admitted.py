@@ -335,10 +335,11 @@ class _PartCheck:
     def __init__(self, checks: ModelChecks, path: str, part: nn.Module, *, is_inner: bool) -> None:
         self._checks, self._part = checks, part
         self._path = path
-        # None: the part's inputs are not checked.
-        self._apart = None if is_inner else ADMITTED.get(type(part))
+        # (part, input) -> whether the part keeps the input's records apart; None: not checked.
+        self._keeps_apart = None if is_inner else ADMITTED.get(type(part))
         self._n_inputs = 3 if type(part) is DPMultiheadAttention else 1  # query, key and value
         is_ghost = checks.mode == "ghost"
+        # [B, d] alone: of inputs with further axes, as [B, T, d], ghost norms can be too small.
         self._takes_rows_alone = is_ghost and type(part) is nn.Linear and is_trained(part)
 
     def __deepcopy__(self, memo: object) -> Callable[..., None]:
@@ -397,7 +398,7 @@ class _PartCheck:
             return
         if self._takes_rows_alone:
             self._refuse_positions(args)
-        if self._apart is not None and self._checks.is_chain:
+        if self._keeps_apart is not None and self._checks.is_chain:
             self._check_input(part, args, kwargs)
 
     def _check_input(self, part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -413,11 +414,11 @@ class _PartCheck:
         Raises:
             TrainingError: The layer works along that axis, as ``Softmax(dim=0)`` does.
         """
-        assert self._apart is not None  # `__call__` asks only where there is a check
+        assert self._keeps_apart is not None  # `__call__` asks only where there is a check
         where = place(self._path, part)
         if len(args) != self._n_inputs or kwargs or not all(isinstance(x, Tensor) for x in args):
             self._checks.note(f"what {where} is given beside a batch")
-        elif not all(self._apart(part, x) for x in args):
+        elif not all(self._keeps_apart(part, x) for x in args):
             raise TrainingError(
                 f"{where} mixes records: of an input with {args[0].dim()} axes it does not leave "
                 "the first one alone",

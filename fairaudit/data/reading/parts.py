@@ -123,7 +123,10 @@ def _scalar(text: str | None, arrow_type: pa.DataType) -> pa.Scalar:
 
 
 def _with_columns(file: TableFile, parts: Mapping[str, pa.Scalar], within: str) -> TableFile:
-    """The file with columns that folders name behind its own."""
+    """The file with the columns that its folders name, as ``year=2020/``, after its own columns.
+
+    ``within``: the file's path in the folder that is read.
+    """
     schema = file.schema
     for name, value in parts.items():
         schema = schema.append(pa.field(name, value.type))

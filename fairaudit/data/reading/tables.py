@@ -326,7 +326,11 @@ def read_stored(source: TableFile, columns: Sequence[str]) -> StoredColumns:
 
 
 def _csv_texts(source: TableFile, columns: Sequence[str]) -> StoredColumns:
-    """The named columns of a CSV file as text."""
+    """The named columns of a CSV file as text.
+
+    Where rows stand alone, a line that cannot be read by itself, or has another number of fields,
+    is left out and counted.
+    """
     convert = pacsv.ConvertOptions(
         include_columns=list(columns),
         column_types=dict.fromkeys(columns, pa.large_string()),

@@ -59,11 +59,14 @@ class TextForm:
         return pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
 
     def content(self, path: Path) -> IOBase | pa.NativeFile:
-        """The file's content, unpacked, with one delimiter between two fields.
+        """The file's content, unpacked, with one delimiter between two fields, without remarks.
+
+        A text that has both already is streamed as it lies there.
 
         Raises:
             OSError: The file cannot be read.
-            DataError: It does not fit the memory at hand, as it lies there or twice.
+            DataError: The file as it lies there, or REWRITTEN times its unpacked text where that is
+                rewritten, does not fit the memory at hand.
         """
         MemoryBudget(path).require(path.stat().st_size)
         if self.delimiter != BLANK and not self.names:
