@@ -86,7 +86,6 @@ def test_one_layout_is_as_good_as_another(tmp_path, image_folder):
     columns = {
         "files": files,
         "large": pa.array(files, pa.large_binary()),  # as Polars writes them
-        "views": pa.array(files, pa.binary_view()),
         "structs": structs,
     }
     for name, column in columns.items():
