@@ -24,15 +24,10 @@ Int32 = NDArray[np.int32]
 FEW_VALUES = 20  # a column of more is not suggested as a label or group
 NOT_TEXT = "bytes that are not text"  # the reason why a column is left out
 LARGEST = 1e100  # a larger number counts as infinite, so that the square of any other is finite
+# Bytes of any length, in whichever of Arrow's ways a writer stored them.
+_BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
 # Text without its annotation arrives as bytes; whether it is text shows when it is read.
-_TEXTS = (
-    pa.types.is_string,
-    pa.types.is_large_string,
-    pa.types.is_string_view,
-    pa.types.is_binary,
-    pa.types.is_large_binary,
-    pa.types.is_binary_view,
-)
+_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, *_BYTES)
 # Well-formed UTF-8 as bytes (Unicode 16.0, table 3-7).
 _UTF8 = (
     r"^(?:[\x00-\x7f]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]"
@@ -106,6 +101,11 @@ def kind_of(arrow_type: pa.DataType) -> Kind:
     if t.is_boolean(arrow_type) or any(is_text(arrow_type) for is_text in _TEXTS):
         return "category"
     return "unsupported"
+
+
+def holds_bytes(arrow_type: pa.DataType) -> bool:
+    """Whether values are bytes of any length; text without its annotation is, too."""
+    return any(is_bytes(arrow_type) for is_bytes in _BYTES)
 
 
 def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Message, ...]]:

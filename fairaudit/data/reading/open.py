@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from fairaudit.config.addresses import located
 from fairaudit.config.options import NO_TEXT_OPTIONS, TextOptions
+from fairaudit.data.column_types import holds_bytes
 from fairaudit.data.dataset import SPLIT, columns_of, image_column
 from fairaudit.data.reading.archive import NPZ, open_archive
 from fairaudit.data.reading.elsewhere import at_hand, is_pattern
@@ -426,14 +427,6 @@ def _has_images(schema: pa.Schema) -> bool:
     )
 
 
-def _holds_bytes(arrow_type: pa.DataType) -> bool:
-    """Whether values are bytes of any length, in whichever of Arrow's ways a writer stored them."""
-    t = pa.types
-    return bool(
-        t.is_binary(arrow_type) or t.is_large_binary(arrow_type) or t.is_binary_view(arrow_type)
-    )
-
-
 def _image_column(source: TableFile, dropped: Sequence[str]) -> str | None:
     """The column of a Parquet file that holds image files, by its first value; None if none does.
 
@@ -445,7 +438,7 @@ def _image_column(source: TableFile, dropped: Sequence[str]) -> str | None:
     columns = []
     for one in source.schema if source.format == "parquet" else ():
         is_struct = pa.types.is_struct(one.type) and one.type.get_field_index(_BYTES) >= 0
-        if one.name in dropped or not (is_struct or _holds_bytes(one.type)):
+        if one.name in dropped or not (is_struct or holds_bytes(one.type)):
             continue
         with explained(source.path):
             first = next(pq.ParquetFile(source.path).iter_batches(1, columns=[one.name]), None)

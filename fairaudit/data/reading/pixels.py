@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fairaudit.data.column_types import holds_bytes
 from fairaudit.data.dataset import Shape, UInt8
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.reading.vectors import holds_numbers, names_of, with_numbers
@@ -125,9 +126,8 @@ def pixel_columns(schema: pa.Schema, layout: PixelLayout, dropped: Sequence[str]
 
 def _may_hold_images(arrow_type: pa.DataType) -> bool:
     """Whether one value of a type may be all pixels of an image."""
-    t = pa.types
-    is_bytes = t.is_binary(arrow_type) or t.is_large_binary(arrow_type)
-    return bool(is_bytes or t.is_fixed_size_binary(arrow_type) or holds_numbers(arrow_type))
+    is_fixed = pa.types.is_fixed_size_binary(arrow_type)
+    return bool(is_fixed or holds_bytes(arrow_type) or holds_numbers(arrow_type))
 
 
 def read_pixels(
