@@ -233,9 +233,8 @@ def _column_summaries(
         config: The options.
         proposal: The audit that is proposed.
     """
-    audited = (
-        dataset or proposal.dataset
-    )  # of the audit that was asked for, else of the proposed one
+    # Of the audit that was asked for, else of the proposed one.
+    audited = dataset or proposal.dataset
     reasons = dataset.dropped_columns if dataset else checked.dropped
     # Column -> role; the later of two counts. None as a column: no label is given.
     roles: dict[str | None, str] = dict.fromkeys(reasons, "dropped")

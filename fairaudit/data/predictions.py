@@ -18,6 +18,7 @@ from fairaudit.config.options import AuditConfig
 from fairaudit.data.class_columns import class_columns, named_class
 from fairaudit.data.column_types import (
     Codes,
+    Float64,
     Levels,
     encode_codes,
     encode_levels,
@@ -43,8 +44,6 @@ from fairaudit.errors import ConfigError, DataError, numbered
 from fairaudit.messages.base import Message
 from fairaudit.messages.data import ProbabilityOf, SharedIds, UnlabelledDropped, UnpredictedDropped
 from fairaudit.messages.names import listed, nearest, quoted
-
-Float64 = NDArray[np.float64]
 
 SEED_COLUMN = "seed"  # the default column of seeds, unless it is used for something else
 _SAME_ROWS = (  # the hint where seeds do not match row by row

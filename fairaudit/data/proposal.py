@@ -267,8 +267,10 @@ def _suspected_numbers(column: Codes) -> Iterator[tuple[str, int]]:
         (ascending[-1], ascending[-2], ascending[0]),
     ):
         gap, range_of_others = abs(value - neighbour), abs(neighbour - other_end)
+        if value not in _CODES or gap <= range_of_others / 2:
+            continue
         rows = int(column.counts()[values == value].sum())
-        if value in _CODES and gap > range_of_others / 2 and rows >= _LEAST_ROWS:
+        if rows >= _LEAST_ROWS:
             (text,) = level_names(pa.array([float(value)]))
             yield text, rows
 

@@ -140,17 +140,12 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     # become features, the features are these values.
     declared = {n: column for n, column in config.declared.items() if n in kept}
     as_declared = _declared_values(source, table, declared, config.contrast, rules)
-    inferred_columns = columns_of(table)
-    columns = {}  # in the file's order
-    for name in names:
-        if name in to_read.declared:
-            columns[name] = as_declared.values[name]
-        elif name in inferred_columns:
-            columns[name] = inferred_columns[name]
+    # A declared feature stands as it was declared, all other columns as they were inferred.
+    columns = columns_of(table) | {name: as_declared.values[name] for name in to_read.declared}
     return CheckedTable(
         source=source,
         digest=source.digest(),
-        table=pa.table(columns),
+        table=pa.table({name: columns[name] for name in names if name in columns}),
         as_declared=as_declared.values,
         misfits=as_declared.misfits,
         dropped=to_read.dropped | dict.fromkeys(dates, UNSUPPORTED) | unreadable,

@@ -80,9 +80,10 @@ def with_folders(
         others = sorted(set(values) - set(types))
         if others:
             raise DataError(f"only some folders of {folder.name} name {listed(others)}")
+        own_columns = set(file.schema.names)
         parts: dict[str, pa.Scalar] = {}
         for name, arrow_type in types.items():
-            if name not in file.schema.names:  # a file's own column comes before its folder
+            if name not in own_columns:  # a file's own column comes before its folder
                 parts[name] = _scalar(values[name], arrow_type)
         with_parts.append(_with_columns(file, parts, file.path.relative_to(folder).as_posix()))
     return with_parts

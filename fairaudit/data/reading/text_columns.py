@@ -86,18 +86,15 @@ class _Texts:
         name: The column.
         codes: Index of each row's value, ``[N]``; ``len(values)`` where it is missing.
         values: The distinct values as they stand, large_string.
+        trimmed: The same without blanks at their ends.
         given_marks: The marks of options that occur in the column; their rows are missing.
     """
 
     name: str
     codes: Int64
     values: pa.Array
+    trimmed: pa.Array
     given_marks: frozenset[str]
-
-    @property
-    def trimmed(self) -> pa.Array:
-        """The distinct values without blanks at their ends."""
-        return pc.utf8_trim_whitespace(self.values)
 
     @property
     def are_usual_marks(self) -> pa.Array:
@@ -254,18 +251,20 @@ def _distinct(name: str, column: pa.ChunkedArray, marks: Collection[str]) -> _Te
         column = column.cast(column.type.value_type)
     encoded = column.cast(pa.large_string()).combine_chunks().dictionary_encode()
     values = encoded.dictionary
-    trimmed = pc.utf8_trim_whitespace(values).to_pylist()
-    is_value = [text != "" and text not in marks for text in trimmed]
-    n_values = sum(is_value)
+    trimmed = pc.utf8_trim_whitespace(values)
+    texts = trimmed.to_pylist()
+    is_value = pa.array([text != "" and text not in marks for text in texts], pa.bool_())
+    n_values = is_value.true_count
     # The new code of each old code. What is no value is missing, and so is null, the last entry.
     new_codes = np.full(len(values) + 1, n_values, np.int64)
-    new_codes[:-1][is_value] = np.arange(n_values)
+    new_codes[:-1][is_value.to_numpy(zero_copy_only=False)] = np.arange(n_values)
     old_codes = pc.fill_null(encoded.indices, len(values)).to_numpy(zero_copy_only=False)
     return _Texts(
         name=name,
         codes=new_codes[old_codes],
-        values=values.filter(pa.array(is_value, pa.bool_())),
-        given_marks=frozenset(trimmed) & frozenset(marks),
+        values=values.filter(is_value),
+        trimmed=trimmed.filter(is_value),
+        given_marks=frozenset(texts) & frozenset(marks),
     )
 
 
