@@ -111,6 +111,16 @@ class Undecided(FairauditError):
     exit_code = EXIT_INCONCLUSIVE
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether code failed for want of memory, of the machine or of a GPU.
+
+    PyTorch raises a RuntimeError, which its text alone tells from others: "not enough memory" of a
+    CPU, "CUDA out of memory" of a GPU. Its class for the latter would need torch to be imported.
+    """
+    words = ("not enough memory", "out of memory")
+    return isinstance(error, MemoryError) or any(each in said(error) for each in words)
+
+
 def said(error: BaseException) -> str:
     """An error of other code (a library, the user's own): its type and first line, shortened."""
     try:

@@ -88,7 +88,7 @@ def coarse_accountant(request):
     """Epsilons of a file's tests are still upper bounds, but a few thousandths larger than users'.
 
     They take a quarter of the time. Tests that name a value are in files that tests/rooms.toml
-    calls exact; slow tests are accounted for as users' audits are.
+    calls exact; a run with `-m slow` accounts as users' audits do.
     """
     file = Path(request.path).relative_to(HERE).as_posix()
     if file.startswith(EXACT) or request.config.option.markexpr == "slow":

@@ -52,7 +52,6 @@ def shapes_of(batch, width):
     return list(dict.fromkeys(given))
 
 
-# Loss -> its arguments beside the reduction, of B records with outputs [B, K].
 def none(*_):
     return [{}]
 
@@ -74,6 +73,7 @@ def of_class(batch, width):
     ]
 
 
+# Loss -> its arguments beside the reduction, of B records with outputs [B, K].
 ARGUMENTS = {
     nn.BCELoss: weighted,
     nn.BCEWithLogitsLoss: with_logits,

@@ -89,9 +89,7 @@ def measure(audit: Audit) -> Disagreement:
     trained = plan.side_plans.get(AGAIN, plan)  # the further trainings, else the audit's own
     why = why_not(plan, audit.dataset)
     arms = []
-    for arm in trained.arms:
-        if why:  # nothing was measured, so no arm is named
-            break
+    for arm in () if why else trained.arms:  # where nothing was measured, no arm is named
         arms.append(
             RetrainedArm(
                 arm=arm.key,

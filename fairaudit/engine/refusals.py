@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.nn.parameter import is_lazy
 
-from fairaudit.errors import TrainingError, said
+from fairaudit.errors import TrainingError, is_out_of_memory, said
 
 OR = "; or train it yourself: --trainer"
 ELSEWHERE = "use operations that torch.func.vmap runs" + OR
@@ -319,11 +319,8 @@ def _layer_of(error: BaseException) -> nn.Module | None:
 
 
 def fault(error: BaseException) -> TrainingError:
-    """The error to raise for what a model's code raised: one line, with the way out.
-
-    PyTorch says "not enough memory" in a plain RuntimeError where the CPU's memory is full.
-    """
-    if isinstance(error, MemoryError) or "not enough memory" in said(error):
+    """The error to raise for what a model's code raised: one line, with the way out."""
+    if is_out_of_memory(error):
         hint = "use a smaller --batch-size or fewer --workers"
         return TrainingError("the model ran out of memory", hint=hint)
     known = explained(error)

@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 
 from fairaudit.data.inputs.shared import Inputs
 from fairaudit.data.inputs.spool import Shared
-from fairaudit.errors import FairauditError, OwnCodeError, TrainingError
+from fairaudit.errors import FairauditError, OwnCodeError, TrainingError, is_out_of_memory
 from fairaudit.execution.executor import Died, Executor, Raised, WorkerBug
 from fairaudit.execution.local import PRELOAD, Pool, available_cores
 from fairaudit.execution.progress import JobFailed, JobFinished, JobsCounted, Listener, silent
@@ -275,14 +275,3 @@ def _train_timed(
             "out of memory", hint="try fewer --workers or a smaller --batch-size"
         ) from error
     return WorkerAnswer(result, time.perf_counter() - start)
-
-
-def is_out_of_memory(error: MemoryError | RuntimeError) -> bool:
-    """Whether a training failed for want of memory, of the machine or of a GPU.
-
-    PyTorch raises a RuntimeError, which its text alone tells from others: "not enough memory" of a
-    CPU, "CUDA out of memory" of a GPU. Its class for the latter would need torch to be imported.
-    """
-    if isinstance(error, MemoryError):
-        return True
-    return any(words in str(error) for words in ("not enough memory", "out of memory"))

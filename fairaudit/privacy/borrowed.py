@@ -63,11 +63,8 @@ def cpu_state_kept() -> Iterator[None]:
 
     For code that draws numbers which nobody uses.
     """
-    state = torch.get_rng_state()
-    try:
+    with torch.random.fork_rng(devices=[]):
         yield
-    finally:
-        torch.set_rng_state(state)
 
 
 def torch_states() -> list[torch.Tensor]:

@@ -24,10 +24,9 @@ from fairaudit.data.reading.stored import type_of_names
 from fairaudit.engine.devices import CPU, find_device
 from fairaudit.engine.isolation import PerRecord
 from fairaudit.engine.stacked import DEFAULT_BUDGET
-from fairaudit.errors import TrainingError
+from fairaudit.errors import TrainingError, is_out_of_memory
 from fairaudit.execution.model_setup import start_model
 from fairaudit.execution.outcomes import on_test
-from fairaudit.execution.scheduler import is_out_of_memory
 from fairaudit.execution.seed_data import SeedData, prepare_rows
 from fairaudit.execution.trained import KeptTraining, Sanitised, method_of
 from fairaudit.io.atomic import write_atomically

@@ -149,15 +149,16 @@ def _best_at_edge(search: ArmSearch, name: str) -> list[float]:
 
     Values are as drawn from the range, of which the edge is one.
     """
+    threshold = search.searched.get("threshold")
     values = []
     for seed in search.seeds:
         best = seed.best
         if best is not None and name in best.at_edge:
             # Epochs are searched, too, but are no setting: a candidate has them as a field.
             value = best.settings.get(name, float(best.epochs))
-            threshold = search.searched.get("threshold")
             if name == "learning_rate" and threshold is not None and threshold.default:
-                # A candidate trains with its learning rate times its threshold over the default.
+                # A candidate trains with its learning rate times its threshold over the default
+                # (`Tuning.candidate`).
                 value *= threshold.default / best.settings["threshold"]
             values.append(value)
     return values
