@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fairaudit.audit import carry_out, get_ready, prepare
 from fairaudit.config.value_sources import ResolvedConfig
-from fairaudit.errors import ConfigError
+from fairaudit.errors import ConfigError, numbered
 from fairaudit.execution.progress import Listener, silent
 from fairaudit.execution.run_directory import share_trainings
 from fairaudit.io.atomic import write_atomically
@@ -268,7 +268,9 @@ def _charts(swept: SettingSweep) -> Iterator[Chart]:
                 panels.append(Panel(f"{spec.title} ({spec.counted})", spec.counted, tuple(bars)))
         if panels:
             left_out = len(legend) - len(shown)
-            more = f" {left_out} more are in the table." if left_out > 0 else ""
+            more = ""
+            if left_out > 0:
+                more = f" {numbered(left_out, 'more is', 'more are')} in the table."
             yield Chart(
                 name=f"sweep-{number}",
                 title=f"Cost and gap against {swept.setting}, by {plain(grouping)}",

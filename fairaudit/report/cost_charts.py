@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from fairaudit.errors import numbered
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.metrics.quantiles import with_joint_interval
 from fairaudit.metrics.registry import NOISE, STEP, costs_of_constant, spec_of
@@ -64,7 +65,7 @@ def cost_chart(report: Report) -> Chart | None:
     if any(OWN in method for method in series):
         reading += f" {OWN}: beside the method's own reference."
     if n_left_out:
-        reading += f" {n_left_out} more numbers are in the table."
+        reading += f" {numbered(n_left_out, 'more number is', 'more numbers are')} in the table."
     return Chart(
         name="privacy-cost",
         title="Privacy cost by group",

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
+from fairaudit.errors import numbered
 from fairaudit.metrics.registry import METRICS, MISALIGNMENT
 from fairaudit.report.misalignment import StepReadings
 from fairaudit.report.model import Report
@@ -295,4 +296,6 @@ def _group_labels(grouping: GroupingFacts) -> dict[str, str]:
 def _left_out(legend: Mapping[str, str], series: Sequence[str]) -> str:
     """How many groups have no line, in words that begin with a blank; "" where all have one."""
     more = len(legend) - len(series)
-    return f" {more} more groups are in the table." if more > 0 else ""
+    if more <= 0:
+        return ""
+    return f" {numbered(more, 'more group is', 'more groups are')} in the table."

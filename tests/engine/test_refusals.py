@@ -13,7 +13,7 @@ from torch.nn.utils import prune
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 from fairaudit.engine.isolation import Isolated, PerRecord
-from fairaudit.engine.refusals import place_of
+from fairaudit.engine.refusals import fault, place_of
 from fairaudit.engine.replicates import check_model, why_not_in_table
 from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.models.zoo import check_outputs
@@ -404,3 +404,16 @@ def test_a_scripted_model_is_named():
     with refused_in_one_line(TrainingError, "compiled by torch.jit") as caught:
         examined(nn.Sequential(SCRIPTED))
     assert "Python module" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 1 byte"),
+        RuntimeError("CUDA out of memory. Tried to allocate 20.00 MiB"),
+    ],
+)
+def test_want_of_memory_in_a_model_is_told_as_that(error):
+    assert fault(error).message == "the model ran out of memory"
+    assert "raised ValueError" in fault(ValueError("memory")).message
