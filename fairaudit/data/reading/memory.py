@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
+from fairaudit.data.reading.lent import lent
 from fairaudit.errors import DataError
 
 HELD: Final = 2  # times that a table is in memory while its columns are given their types
@@ -100,7 +101,7 @@ def read_text(
     Raises:
         DataError: The columns are more than there is memory for.
     """
-    pieces = _Pieces(path, text)
+    pieces = lent(_Pieces(path, text))
     table = pacsv.read_csv(
         pa.PythonFile(pieces, mode="r"),
         read_options=read_options,

@@ -6,6 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from fairaudit.data.reading.lent import lent
 from fairaudit.errors import DataError
 
 HARMLESS: Final = 2**30  # bytes; what unpacks to less is read, however small the file
@@ -87,7 +88,7 @@ def unpacked(path: Path) -> pa.NativeFile:
     packing = packing_of(path)
     if packing is None:
         return pa.input_stream(str(path), compression=None)
-    return pa.PythonFile(_Unpacked(path, packing), mode="r")
+    return pa.PythonFile(lent(_Unpacked(path, packing)), mode="r")
 
 
 def whole(path: Path) -> pa.Buffer:

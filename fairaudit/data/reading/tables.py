@@ -21,6 +21,7 @@ import pyarrow.csv as pacsv
 from fairaudit.data.dataset import columns_of
 from fairaudit.data.reading.formats import FORMATS
 from fairaudit.data.reading.header import fields_of, refuse_footer, refuse_odd_header, refuse_title
+from fairaudit.data.reading.lent import lent
 from fairaudit.data.reading.lines import MOST_BYTES, header_of, is_closed, lone_lines
 from fairaudit.data.reading.memory import MemoryBudget, read_text
 from fairaudit.data.reading.packed import ending_of, packing_of, unpacked
@@ -170,7 +171,7 @@ def _text_schema(path: Path, form: TextForm, *, is_alone: bool) -> pa.Schema:
     with (
         _footer_named(path, form),
         pacsv.open_csv(
-            BytesIO(_header_of_lone_rows(path, form)) if is_alone else form.content(path),
+            lent(BytesIO(_header_of_lone_rows(path, form))) if is_alone else form.content(path),
             read_options=form.reading,
             parse_options=form.parsing,
             convert_options=convert,
@@ -352,7 +353,7 @@ def _csv_texts(source: TableFile, columns: Sequence[str]) -> StoredColumns:
         pa.BufferReader(content),
         read_options=pacsv.ReadOptions(block_size=2 * MOST_BYTES),
         parse_options=pacsv.ParseOptions(
-            delimiter=source.form.delimiter, invalid_row_handler=leave_out
+            delimiter=source.form.delimiter, invalid_row_handler=lent(leave_out)
         ),
         convert_options=convert,
     )

@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
+from fairaudit.data.reading.lent import lent
 from fairaudit.data.reading.memory import MemoryBudget
 from fairaudit.data.reading.packed import unpacked, whole
 
@@ -73,7 +74,7 @@ class TextForm:
             return unpacked(path)
         text = whole(path)
         MemoryBudget(path).require(REWRITTEN * text.size)
-        return BytesIO(self.with_single_delimiters(text.to_pybytes()))
+        return lent(BytesIO(self.with_single_delimiters(text.to_pybytes())))
 
     def with_single_delimiters(self, content: bytes) -> bytes:
         """Bytes of the file with one delimiter between two fields, and without remarks."""

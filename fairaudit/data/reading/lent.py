@@ -1,0 +1,38 @@
+"""Objects of Python that Arrow's own threads use.
+
+Arrow drops them a moment after a table is there, in a thread that needs Python's lock for it. If
+the program ends in that moment, the interpreter ends the thread, and C++ aborts the process: a
+command that had done its work would return 134.
+"""
+
+import atexit
+import time
+import weakref
+from typing import Final, TypeVar
+
+_Held = TypeVar("_Held")
+
+_LENT: Final[list[weakref.ref[object]]] = []
+_LONGEST: Final = 1.0  # seconds to wait at the end; it takes Arrow less than a hundredth
+
+
+def lent(held: _Held) -> _Held:
+    """The same stream or function, which this program does not end before Arrow has dropped.
+
+    Args:
+        held: What is about to be given to Arrow; a weak reference to it must be possible.
+    """
+    _LENT[:] = [one for one in _LENT if one() is not None]
+    _LENT.append(weakref.ref(held))
+    return held
+
+
+@atexit.register
+def _await_release() -> None:
+    """Wait until nothing that was lent is alive, but for ``_LONGEST`` seconds at most.
+
+    Somebody else may hold it too, as the traceback of an error does.
+    """
+    end = time.monotonic() + _LONGEST
+    while any(one() is not None for one in _LENT) and time.monotonic() < end:
+        time.sleep(0.001)
