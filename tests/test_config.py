@@ -136,6 +136,42 @@ def test_settings_merge_number_by_number():
     assert merged.origins["settings"] == "option, preset p"
 
 
+@pytest.mark.parametrize("option", [{"epsilon": [3.0]}, {"max_grad_norm": 0.5}])
+def test_a_file_whose_settings_an_option_removes_is_not_said_to_set_any(tmp_path, option):
+    numbers = {"epsilon": "noise_multiplier = 1.5", "max_grad_norm": "max_grad_norm = 2.0"}
+    (tmp_path / "fairaudit.toml").write_text(f"[settings.dpsgd]\n{numbers[next(iter(option))]}\n")
+    assert resolve(tmp_path).options_by_file == {"fairaudit.toml": ["settings"]}
+    resolved = resolve(tmp_path, **option)
+    assert resolved.config.settings == {}
+    assert (resolved.origins["settings"], resolved.settings_origins) == ("default", {})
+    assert resolved.options_by_file == {}
+
+
+def test_settings_come_from_the_places_whose_numbers_are_in_force():
+    strong = OptionLayer("option", {"data": "x", "learning_rate": 1.0})
+    middle = OptionLayer("environment", {"settings": {"global": {"threshold": 9}}})
+    weak = OptionLayer("preset p", {"settings": {"global": {"learning_rate": 2.0}}})
+    for layers, origin in [
+        ([strong, middle, weak], "environment"),
+        ([strong, weak, middle], "environment"),
+        ([strong, weak], "default"),
+    ]:
+        assert merge_layers(layers).origins["settings"] == origin
+
+
+@pytest.mark.parametrize("value", ["3", "true", '"epochs = 3"', "[{epochs = 3}]"])
+def test_a_pyproject_whose_entry_is_no_table_is_refused(tmp_path, value):
+    (tmp_path / "pyproject.toml").write_text(f"[tool]\nfairaudit = {value}\n")
+    with pytest.raises(ConfigError, match=r"tool\.fairaudit = .* must be a table of options"):
+        resolve(tmp_path)
+
+
+def test_a_pyproject_of_other_tools_sets_no_options(tmp_path):
+    for text in ("", "tool = 3\n", "[tool]\nruff = 3\n"):
+        (tmp_path / "pyproject.toml").write_text(text)
+        assert resolve(tmp_path).options_by_file == {}
+
+
 def test_rules_of_the_environment_are_separated_by_semicolons_for_a_pair_of_groups_has_a_comma():
     given = {"FAIRAUDIT_FAIL_ON": "tpr_gap@race=A,B > 0.1; epsilon > 3"}
     resolved = resolve_config({"data": "x.csv"}, environment=given)

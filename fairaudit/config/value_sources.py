@@ -143,7 +143,9 @@ def naming_config_files(resolved: ResolvedConfig) -> Iterator[None]:
 def merge_layers(layers: Sequence[OptionLayer]) -> ResolvedConfig:
     """Merge layers, given the strongest first, into one configuration, and validate it.
 
-    A stronger layer's value replaces the weaker ones; only ``settings`` merge number by number.
+    A stronger layer's value replaces the weaker ones. Only ``settings`` merge number by number, and
+    an option for all methods removes the numbers of that name that weaker layers set for single
+    methods.
 
     Raises:
         ConfigError: A value does not fit its field, or no data are named.
@@ -152,7 +154,11 @@ def merge_layers(layers: Sequence[OptionLayer]) -> ResolvedConfig:
     for layer in reversed(layers):  # the weakest first: a stronger one replaces what it says
         merged.add(layer)
     values = dict(merged.values)
+    # An option for all methods may have removed every number of a method.
     values["settings"] = {method: numbers for method, numbers in merged.settings.items() if numbers}
+    in_force = set(merged.settings_origins.values())
+    origins = [layer.origin for layer in layers if layer.origin in in_force]
+    merged.origins["settings"] = ", ".join(origins) or DEFAULT
     if "data" not in values:
         raise ConfigError("no data given", hint="name the file: --data loans.parquet")
     try:
@@ -168,7 +174,7 @@ class _MergedLayers:
 
     Args:
         values: Field -> raw value, ``settings`` aside.
-        origins: Every field -> its origin.
+        origins: Every field but ``settings`` -> its origin.
         settings: Method as given -> setting -> raw value.
         settings_origins: (method as given, setting) -> the origin of its value.
     """
@@ -197,8 +203,9 @@ class _MergedLayers:
             # epsilon removes their noise multipliers.
             replaced = "noise_multiplier" if name == "epsilon" else name
             if replaced in _PER_METHOD:
-                for numbers in self.settings.values():
+                for method, numbers in self.settings.items():
                     numbers.pop(replaced, None)
+                    self.settings_origins.pop((method, replaced), None)
             if name != "settings":
                 self.values[name], self.origins[name] = value, origin
         # Last, so that a layer's options for all methods do not remove its own settings.
@@ -220,8 +227,6 @@ class _MergedLayers:
                 name = str(key).replace("-", "_")
                 self.settings.setdefault(str(method), {})[name] = value
                 self.settings_origins[str(method), name] = origin
-        weaker = self.origins["settings"]
-        self.origins["settings"] = origin if weaker == DEFAULT else f"{origin}, {weaker}"
 
 
 def _misfit(error: ValidationError, origins: Mapping[str, str]) -> ConfigError:
@@ -388,15 +393,23 @@ def _options_of_file(path: Path) -> Mapping[str, object]:
     """The options in a TOML file: the whole content, but of ``pyproject.toml`` one table.
 
     That table is ``[tool.fairaudit]``; a ``pyproject.toml`` without it sets no options.
+
+    Raises:
+        ConfigError: The file cannot be read, or ``tool.fairaudit`` is no table.
     """
     content = read_toml(path)
     if path.name != PYPROJECT:
         return content
     tool = content.get("tool")
-    table = tool.get("fairaudit") if isinstance(tool, dict) else None
-    if isinstance(table, dict):
-        return table
-    return {}
+    if not isinstance(tool, dict) or "fairaudit" not in tool:
+        return {}
+    table = tool["fairaudit"]
+    if not isinstance(table, dict):
+        raise ConfigError(
+            f"tool.fairaudit = {_shown(table)} in {path.name} must be a table of options",
+            hint="write [tool.fairaudit] and each option below it",
+        )
+    return table
 
 
 def _shown(value: object) -> str:
