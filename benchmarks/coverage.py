@@ -87,7 +87,7 @@ def simulate(cell: Cell, audits: int, rng: np.random.Generator) -> Spreads:
 def contrast(*groups: _Group) -> tuple[Array, Array, Array, Array]:
     """One group, whose interval is the conservative one, or the first minus the second."""
     y = groups[0].by_seed - sum(g.by_seed for g in groups[1:])
-    floor = sum(g.floor * steadiness(g) for g in groups)
+    floor = sum(g.floor * correlation_between_seeds(g) for g in groups)
     records = sum(g.records for g in groups) + floor
     shared = sum(g.shared for g in groups) + floor
     if len(groups) == 1:
@@ -95,7 +95,7 @@ def contrast(*groups: _Group) -> tuple[Array, Array, Array, Array]:
     return y.mean(1), y.var(1, ddof=1) / y.shape[1], np.maximum(shared, 0.0), records
 
 
-def steadiness(group: _Group) -> Array:
+def correlation_between_seeds(group: _Group) -> Array:
     """Correlation of a record's influences at two seeds; 1 where they do nothing."""
     seeds = group.by_seed.shape[1]
     of_one_seed = seeds * group.records - (seeds - 1) * group.shared

@@ -119,7 +119,7 @@ def metrics() -> Iterator[str]:
     for name, spec in METRICS.items():
         needs = ", ".join(said for need, said in _NEEDS.items() if need in spec.needs)
         low, high = (f"{end:g}".replace("inf", "∞") for end in spec.bounds)
-        worst = spec.worst + ("" if spec.is_judged else _UNJUDGED)
+        worst = spec.worst + ("" if spec.is_judged else _UNJUDGED) if spec.has_gap else "–"
         yield (
             f"| {name} | {spec.words} | {spec.unit} | {low} to {high} | {needs or '–'} | {worst} |"
         )

@@ -204,7 +204,7 @@ def with_step_readings(
             table = steps.table(spec.name, spec.unit, spec.bounds)
             for k, estimates in enumerate(readings_by_group):
                 estimates[spec.name] = _estimate(table, k, selection)
-            if "no gap" not in spec.needs:
+            if spec.has_gap:
                 gaps += _gaps(table, selection, turned, grouping.names)
     revised = [
         group.model_copy(update={"estimates": {**group.estimates, **more}})

@@ -234,7 +234,7 @@ def _why_assumed(metric: Metric, label: LabelFacts) -> str:
 
     "" also for a metric that does not turn on that.
     """
-    # A rate of one numbered class (``tpr[2]``) turns on no outcome.
+    # A rate of one numbered class (``selection_rate[2]``) turns on no outcome.
     if not label.is_assumed or "[" in metric.key or "favourable" not in METRICS[metric.base].needs:
         return ""
     # Of two classes, a difference of rates has the same size for either outcome; a ratio has not.

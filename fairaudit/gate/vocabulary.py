@@ -168,6 +168,6 @@ def _gaps(key: str, words: str, spec: MetricSpec) -> Iterator[Metric]:
         words: What the gap is in.
         spec: The metric's entry in the registry.
     """
-    if "no gap" in spec.needs:
+    if not spec.has_gap:
         return
     yield Metric(f"{key}_gap", key, "gap", f"gap between groups in {words}")

@@ -112,7 +112,7 @@ def _measure_arm(
     measures.append(_measure_group(len(cut.names), cut, tables, members_of_all))
     gaps: list[Gap] = []
     for name, table in tables.items():
-        if "no gap" not in spec_of(name).needs:  # rates by one threshold are not compared
+        if spec_of(name).has_gap:  # rates by one threshold are not compared
             gaps += gaps_of(table, cut)
     return _measured(arm, grouping, measures, gaps)
 

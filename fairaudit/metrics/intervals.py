@@ -184,13 +184,13 @@ def floor_variance(counts: Int64) -> Float64:
     return np.asarray(2.0 / (counts + 2.0) ** 2, dtype=np.float64)
 
 
-def steadiness(covariance: Float64, seeds: int) -> Float64:
+def correlation_between_seeds(covariance: Float64, seeds: int) -> Float64:
     """Correlation of a record's influences at two seeds on each value, ``[K + 1]``, from 0 to 1.
 
     rho = V_shared / (S V_rec - (S - 1) V_shared); the denominator is the mean over seeds of the sum
-    of squared influences at one seed. The floor of a variance counts by rho, because what differs
-    between seeds is in V_seed already. rho is 1 where no record contributes, for then nothing says
-    that seeds differ. Source: docs/methods.md 6.3.
+    of squared influences at one seed. Only the part that seeds share gets a floor of its variance:
+    what differs between seeds is in V_seed. rho is 1 where no record contributes, for then nothing
+    says that seeds differ. Source: docs/methods.md 6.3.
 
     Args:
         covariance: ``[2, K + 1, K + 1]``, as of :meth:`Influences.covariance`.
@@ -199,7 +199,7 @@ def steadiness(covariance: Float64, seeds: int) -> Float64:
     Example:
         >>> import numpy as np
         >>> of_mean, of_two_seeds = np.diag([0.02, 0.02]), np.diag([0.02, 0.0])
-        >>> steadiness(np.array([of_mean, of_two_seeds]), seeds=5).round(3).tolist()
+        >>> correlation_between_seeds(np.array([of_mean, of_two_seeds]), seeds=5).round(3).tolist()
         [1.0, 0.0]
     """
     of_mean, of_two_seeds = np.diagonal(covariance, axis1=1, axis2=2)

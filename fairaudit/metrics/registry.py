@@ -53,7 +53,8 @@ class MetricSpec:
     Args:
         name: In reports, rules and data frames.
         words: What it is, as in "gap between groups in WORDS".
-        worst: Which group fares worst: that of the highest or of the lowest value.
+        worst: Which group fares worst: that of the highest or of the lowest value. It is not
+            read where ``has_gap`` is False.
         compute: One model's rows -> a numerator and a denominator of each row, ``[n]``: it is the
             ratio of their sums; or ``SeedScores``, for what is no such ratio. None for what is made
             of the tables of other metrics.
@@ -64,11 +65,11 @@ class MetricSpec:
             is about one class against the rest; where no positive class is known there is one for
             each, as ``tpr[2]``. ``favourable``: it turns on which outcome people want. ``score``:
             it ranks rows by the probability of one class. ``groups``: it compares groups, so all
-            rows together have none. ``reference``: it compares two models. ``no gap``: its
-            difference between groups says nothing. ``retrained``: it compares several trainings on
-            the same rows.
+            rows together have none. ``reference``: it compares two models. ``retrained``: it
+            compares several trainings on the same rows.
         study: The capability that measures it in trainings of its own, as ``leakage``; a report
             holds it apart. "" for a metric of the audit's own trainings.
+        has_gap: Whether a difference between groups in it says anything; else it has no gaps.
         is_judged: Whether a difference is worse for one group; else it is only higher or lower, and
             whom it harms depends on what the outcome means to them.
         least_records: Distinct test records of a group below which it has no interval, beyond what
@@ -90,6 +91,7 @@ class MetricSpec:
     bounds: tuple[float, float] = (0.0, 1.0)
     needs: frozenset[str] = frozenset()
     study: str = ""
+    has_gap: bool = True
     is_judged: bool = True
     least_records: int = 0
     least_gated: int = 0
@@ -218,16 +220,17 @@ def _of_steps(
 ) -> MetricSpec:
     """The entry of a number that is read of a private training's steps, at its checkpoints.
 
-    ``has_gap``: whether a difference between groups says anything; the rest as of ``MetricSpec``.
+    Arguments are those of ``MetricSpec``. ``worst`` is "highest" for all of them: of those of which
+    that is not true, as cosines, ``has_gap`` is False.
     """
-    needs = {"steps"} if has_gap else {"steps", "no gap"}
     return MetricSpec(
         name=name,
         words=words,
         worst="highest",
         unit=unit,
         bounds=bounds,
-        needs=frozenset(needs),
+        needs=frozenset({"steps"}),
+        has_gap=has_gap,
         is_judged=is_judged,
         header=header,
     )
@@ -344,7 +347,8 @@ METRICS: dict[str, MetricSpec] = {
             words="loss of all classes but one",
             worst="highest",
             unit="ratio",
-            needs=frozenset({"reference", "no gap"}),
+            needs=frozenset({"reference"}),
+            has_gap=False,
         ),
         _ACCURACY,
         _LOSS,
@@ -419,8 +423,8 @@ METRICS: dict[str, MetricSpec] = {
             name="leakage_tpr_global",
             words="members accused by one threshold for all groups",
             worst="highest",
-            needs=frozenset({"no gap"}),
             study="leakage",
+            has_gap=False,
             least_records=LEAST_FOR_LEAKAGE,
             header="members accused",
         ),
@@ -428,8 +432,8 @@ METRICS: dict[str, MetricSpec] = {
             name="leakage_fpr_global",
             words="outsiders accused by one threshold for all groups",
             worst="highest",
-            needs=frozenset({"no gap"}),
             study="leakage",
+            has_gap=False,
             least_records=LEAST_FOR_LEAKAGE,
             header="outsiders accused",
         ),

@@ -10,8 +10,8 @@ from fairaudit.metrics.intervals import (
     EvaluatedRecords,
     Influences,
     MetricTable,
+    correlation_between_seeds,
     floor_variance,
-    steadiness,
 )
 from fairaudit.metrics.registry import METRICS, spec_of
 from fairaudit.metrics.within_model import (
@@ -240,8 +240,9 @@ def _add_table(
 def metric_table(name: str, influences: Influences, counts: Int64) -> MetricTable:
     """One metric over all seeds, with the floor of its variance and its bounds.
 
-    The floor is ``width^2 * 2 / (n + 2)^2 * rho`` (:func:`floor_variance`, :func:`steadiness`); a
-    metric of infinite width, as a loss, has none. Source: docs/methods.md 6.3.
+    The floor is ``width^2 * 2 / (n + 2)^2 * rho``, with the width of the metric's range
+    (:func:`floor_variance`, :func:`correlation_between_seeds`). A metric whose range is infinite,
+    as a loss, has none. Source: docs/methods.md 6.3.
 
     Args:
         name: Of the metric; that of a difference between two models begins with ``change.``, which
@@ -262,7 +263,9 @@ def metric_table(name: str, influences: Influences, counts: Int64) -> MetricTabl
     """
     spec, covariance, by_seed = spec_of(name), influences.covariance(), influences.by_seed
     if math.isfinite(spec.width):
-        floor = spec.width**2 * floor_variance(counts) * steadiness(covariance, len(by_seed))
+        # Only the part that seeds share gets a floor: what differs between seeds is in V_seed.
+        rho = correlation_between_seeds(covariance, len(by_seed))
+        floor = spec.width**2 * floor_variance(counts) * rho
         covariance += np.diag(floor)  # to both matrices, [2, K + 1, K + 1]
     bounds = (-spec.width, spec.width) if name.startswith("change.") else spec.bounds
     return MetricTable(
@@ -308,7 +311,8 @@ def impact_ratio(
     ratio = rates / rates[:, [top]]
     ratio[:, -1] = np.nan  # "all rows" has no impact ratio
     # d(r_k / r_top) = (d r_k - ratio_k d r_top) / r_top: 0 for the most selected group itself. An
-    # undefined ratio (of all rows, an absent group) counts as 0, so that no NaN gets into others.
+    # undefined ratio (of all rows, an absent group) counts as 0, so that the covariance matrix
+    # has no NaN.
     mean_ratio = np.nan_to_num(ratio.mean(axis=0))
     jacobian = np.eye(len(mean))
     jacobian[:, top] -= mean_ratio

@@ -5,7 +5,12 @@ What intervals are tested with.
 
 import numpy as np
 
-from fairaudit.metrics.intervals import Influences, MetricTable, floor_variance, steadiness
+from fairaudit.metrics.intervals import (
+    Influences,
+    MetricTable,
+    correlation_between_seeds,
+    floor_variance,
+)
 from fairaudit.metrics.within_model import ArmPredictions, EvaluatedSeed, SeedScores
 
 
@@ -31,7 +36,8 @@ def record_means(name, values, records, *, unit="fraction"):
     counts = records.count()
     covariance, by_seed = influences.covariance(), influences.by_seed
     if unit == "fraction":
-        covariance += np.diag(floor_variance(counts) * steadiness(covariance, len(by_seed)))
+        rho = correlation_between_seeds(covariance, len(by_seed))
+        covariance += np.diag(floor_variance(counts) * rho)
     return MetricTable(name, unit, by_seed, covariance, counts)
 
 
