@@ -1,13 +1,19 @@
 """First lines as public files have them: none that names the columns, two, one twice, a title."""
 
+import bz2
+import gzip
+import re
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from refusals import refused_in_one_line
 
 from fairaudit.config.options import AuditConfig
+from fairaudit.data.reading.packed import printing, through_sed
 from fairaudit.data.reading.tables import open_source
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError
@@ -179,6 +185,63 @@ def test_a_footer_is_named(tmp_path, footer):
     with refused_in_one_line(DataError, "footer") as caught:
         load_dataset(AuditConfig(data=path, group=("sex",), label="income"))
     assert "sed '$d' adult.csv" in caught.value.hint
+
+
+@pytest.mark.parametrize("names", [(), ("age,sex,y",)])
+def test_a_footer_is_named_where_fields_are_between_blanks(tmp_path, names):
+    lines = [f"{k}{' ' * (5 - len(str(k)))}{'FM'[k % 2]} {k % 2}" for k in range(95, 110)]
+    head = [] if names else ["age  sex y"]
+    (tmp_path / "p.csv").write_text("\n".join([*head, *lines, "15 rows"]) + "\n")
+    with refused_in_one_line(DataError, "the last line has 2 fields where those above have 3"):
+        load_dataset(AuditConfig(data=tmp_path / "p.csv", names=names, group=("sex",), label="y"))
+
+
+PACKED = {
+    "gzip": lambda name: gzip.compress(Path(name).read_bytes()),
+    "bz2": lambda name: bz2.compress(Path(name).read_bytes()),
+    "none": lambda name: Path(name).read_bytes(),
+}
+
+
+@pytest.mark.parametrize("packing", PACKED)
+@pytest.mark.parametrize(
+    ("lines", "before"),
+    [
+        ([ADULT_NAMES, ADULT_NAMES, *ADULT], "delete the second line: "),
+        (["Adult of 1994", ADULT_NAMES, *ADULT], "it looks like a title; delete it: "),
+        ([ADULT_NAMES, *ADULT, "(20 rows)"], "it looks like a footer; delete it: "),
+        (["age,age,sex,income", *["1,2,F,no", "3,4,M,yes"] * 9], "give each a name of its own: "),
+        (["age,sex,age,income", *["1,F,2,no", "3,M,4,yes"] * 9], "give each a name of its own: "),
+    ],
+    ids=["header twice", "title", "footer", "names beside each other", "names apart"],
+)
+def test_the_command_of_a_hint_mends_a_packed_file_too(tmp_path, packing, lines, before):
+    """Without an ending of its packing, for the first bytes tell it, and with one."""
+    (tmp_path / "plain.csv").write_text("\n".join(lines) + "\n")
+    for ending in ("", "" if packing == "none" else f".{packing.replace('gzip', 'gz')}"):
+        path = tmp_path / f"a b.csv{ending}"
+        path.write_bytes(PACKED[packing](tmp_path / "plain.csv"))
+        with pytest.raises(DataError) as caught:
+            load_dataset(AuditConfig(data=path, group=("sex",), label="income"))
+        command = caught.value.hint.removeprefix(before)
+        subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+        mended = tmp_path / ("named_a b.csv" if "named_" in command else "new.csv")
+        header = lines[0] if "named_" in command else ADULT_NAMES
+        names = re.sub("(age.*)age", r"\1age_2", header).split(",")
+        assert open_source(mended).schema.names == names
+        assert load_dataset(AuditConfig(data=mended, group=("sex",), label="income")).n_rows >= 18
+        mended.unlink()
+
+
+@pytest.mark.parametrize("packing", ["gzip", "brotli", "lz4", "zstd", "bz2"])
+def test_every_packing_has_a_command_that_unpacks_it(tmp_path, packing):
+    ending = {"gzip": "gz", "brotli": "br", "zstd": "zst"}.get(packing, packing)
+    path = tmp_path / f"p.csv.{ending}"
+    with pa.CompressedOutputStream(str(path), packing) as stream:
+        stream.write(b"a,b\n1,2\n")
+    command = {"bz2": "bzip2"}.get(packing, packing)
+    assert printing(path, "p") == f"{command} -dc < p"
+    assert through_sed(path, "p", "1d") == f"{command} -dc < p | sed 1d"
 
 
 def test_where_rows_stand_alone_the_file_names_its_columns(tmp_path):

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Never
 
-from fairaudit.data.reading.packed import unpacked, whole
+from fairaudit.data.reading.packed import through_sed, unpacked, whole
 from fairaudit.data.reading.stored import NUMBER
 from fairaudit.data.reading.text_form import TextForm
 from fairaudit.errors import DataError, numbered
@@ -20,6 +20,7 @@ from fairaudit.messages.names import quoted, typed
 
 _SAMPLED = 200  # lines below the first that are looked at
 _MOST_CHARACTERS = 1 << 20  # of these together
+_LAST = "'$d'"  # sed's script that deletes the last line
 _NUMBER = re.compile(rf"\s*{NUMBER}\s*")
 
 
@@ -37,7 +38,6 @@ def refuse_odd_header(path: Path, form: TextForm) -> None:
             hint says what to change.
     """
     lines = _first_lines(path, form)
-    name = typed(path.name)
     if len(lines) < 3:  # too few to tell a header from rows
         return
     first, second, rest = lines[0], lines[1], lines[2:]
@@ -49,7 +49,7 @@ def refuse_odd_header(path: Path, form: TextForm) -> None:
         return
     if first == second:
         raise DataError(
-            f"{path.name} has its header twice", f"delete the second line: sed 2d {name} > new.csv"
+            f"{path.name} has its header twice", f"delete the second line: {_edited(path, '2d')}"
         )
     columns = list(zip(*regular, strict=True))  # the values of each below the first two lines
     are_numbers = [_of_numbers(column) for column in columns]
@@ -59,7 +59,7 @@ def refuse_odd_header(path: Path, form: TextForm) -> None:
         raise DataError(
             f"{path.name} has two header lines: the second names columns, too "
             f"({', '.join(map(quoted, second[:3]))}..)",
-            f"delete one of them: sed 2d {name} > new.csv, or sed 1d for the first",
+            f"delete one of them: {_edited(path, '2d')}, or sed 1d for the first",
         )
     # The values of each column below the first line.
     below = [[value, *column] for value, column in zip(second, columns, strict=True)]
@@ -82,7 +82,7 @@ def refuse_title(path: Path, width: int) -> Never:
     """
     raise DataError(
         f"{path.name}: the first line has one field where the lines below have {width}",
-        f"it looks like a title; delete it: sed 1d {typed(path.name)} > new.csv",
+        f"it looks like a title; delete it: {_edited(path, '1d')}",
     )
 
 
@@ -98,15 +98,21 @@ def refuse_footer(path: Path, form: TextForm) -> None:
     """
     content = whole(path)
     end = content[max(0, len(content) - _MOST_CHARACTERS) :].to_pybytes()
+    text = form.with_single_delimiters(end).decode(errors="replace")
     # Without the first line, of which the beginning may be cut.
-    lines = _rows(end.decode(errors="replace").splitlines(keepends=True), form)[1:]
+    lines = _rows(text.splitlines(keepends=True), form)[1:]
     widths = {len(line) for line in lines[:-1]}
     if len(widths) == 1 and len(lines[-1]) not in widths:
         raise DataError(
             f"{path.name}: the last line has {numbered(len(lines[-1]), 'field')} where those above "
             f"have {widths.pop()}",
-            f"it looks like a footer; delete it: sed '$d' {typed(path.name)} > new.csv",
+            f"it looks like a footer; delete it: {_edited(path, _LAST)}",
         )
+
+
+def _edited(path: Path, script: str) -> str:
+    """The shell command that copies a file to ``new.csv``, unpacked and changed by a sed script."""
+    return f"{through_sed(path, typed(path.name), script)} > new.csv"
 
 
 def fields_of(line: str, form: TextForm) -> list[str]:

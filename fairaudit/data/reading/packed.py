@@ -23,6 +23,16 @@ _FIRST_BYTES = (
 )
 
 
+# What unpacks standard input to standard output in a shell, by Arrow's name of the packing.
+_UNPACKERS = {
+    "gzip": "gzip -dc",
+    "zstd": "zstd -dc",
+    "bz2": "bzip2 -dc",
+    "lz4": "lz4 -dc",
+    "brotli": "brotli -dc",
+}
+
+
 def packing_of(path: Path) -> str | None:
     """How a file is packed, by Arrow's name; None where it is not.
 
@@ -47,6 +57,42 @@ def ending_of(path: Path) -> str:
     if path.suffix.lower() in _ENDINGS:
         path = path.with_suffix("")
     return path.suffix.lower()
+
+
+def unpacked_name(path: Path) -> str:
+    """A file's name without the ending of its packing.
+
+    Example:
+        >>> unpacked_name(Path("data/loans.csv.gz")), unpacked_name(Path("loans.csv"))
+        ('loans.csv', 'loans.csv')
+    """
+    return path.stem if path.suffix.lower() in _ENDINGS else path.name
+
+
+def printing(path: Path, name: str) -> str:
+    """The shell command that prints a text file's content, unpacked.
+
+    Args:
+        path: The file.
+        name: What stands for it in the command.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    packing = packing_of(path)
+    return f"cat {name}" if packing is None else f"{_UNPACKERS[packing]} < {name}"
+
+
+def through_sed(path: Path, name: str, arguments: str) -> str:
+    """The shell command that prints a text file's content, unpacked and changed by sed.
+
+    Args:
+        path, name: As of :func:`printing`, which also says what is raised.
+        arguments: Of sed, as they are typed.
+    """
+    if packing_of(path) is None:
+        return f"sed {arguments} {name}"
+    return f"{printing(path, name)} | sed {arguments}"
 
 
 class _Unpacked(io.RawIOBase):

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,7 +25,14 @@ from fairaudit.data.reading.header import fields_of, refuse_footer, refuse_odd_h
 from fairaudit.data.reading.lent import lent
 from fairaudit.data.reading.lines import MOST_BYTES, header_of, is_closed, lone_lines
 from fairaudit.data.reading.memory import MemoryBudget, read_text
-from fairaudit.data.reading.packed import ending_of, packing_of, unpacked
+from fairaudit.data.reading.packed import (
+    ending_of,
+    packing_of,
+    printing,
+    through_sed,
+    unpacked,
+    unpacked_name,
+)
 from fairaudit.data.reading.refused import other_kind
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.reading.text_form import BLANK, TextForm
@@ -229,8 +237,13 @@ def _renamed(path: Path, columns: Sequence[str], delimiter: str) -> str:
         for place in range(count, 1, -1):
             own = rf"\1{name}_{place}\2"
             changes.append(f"1s/(^|{sign}){re.escape(name)}({sign}|$)/{own}/{place}")
+    if any(name == after for name, after in pairwise(columns)):
+        # Neighbours have one delimiter between them, and either change needs its own.
+        twice, once = f"1s/{sign}/{2 * delimiter}/g", f"1s/{sign}{sign}/{delimiter}/g"
+        changes = [twice, *changes, once]
     script = shlex.quote("; ".join(changes))
-    return f"sed -E {script} {shlex.quote(str(path))} > {shlex.quote(f'named_{path.name}')}"
+    command = through_sed(path, shlex.quote(str(path)), f"-E {script}")
+    return f"{command} > {shlex.quote(f'named_{unpacked_name(path)}')}"
 
 
 def _form(path: Path, head: bytes, names: Sequence[str], *, is_alone: bool) -> TextForm:
@@ -260,7 +273,7 @@ def _form(path: Path, head: bytes, names: Sequence[str], *, is_alone: bool) -> T
         raise DataError(
             f"{path.name} has no line that names its columns",
             "where rows are read one by one the first line names them: write it into the file, "
-            f"(echo {','.join(names[:2])},..; cat {path.name}) > named.csv",
+            f"(echo {','.join(names[:2])},..; {printing(path, path.name)}) > named.csv",
         )
     first = next((line for line in lines if line.strip() and not line.startswith("|")), "")
     form = TextForm.of(first, names)
