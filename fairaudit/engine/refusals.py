@@ -67,7 +67,9 @@ def instead_of_statistics(layer: nn.Module) -> str:
     and needs no other in its place.
     """
     if isinstance(layer, _BatchNorm):
-        if layer.training or layer.running_mean is None:  # without any it reads the batch's
+        if layer.running_mean is None:  # it reads the batch's, in evaluation mode, too
+            return "use nn.GroupNorm in its place"
+        if layer.training:
             return "use nn.GroupNorm in its place, or fix its statistics: put it in eval mode"
     elif isinstance(layer, _InstanceNorm) and layer.track_running_stats and layer.training:
         return "use it without track_running_stats, or fix its statistics: put it in eval mode"

@@ -24,6 +24,8 @@ from fairaudit.methods.reweight import GroupWeightState, Reweight, ReweightedCli
 from fairaudit.privacy.noise import GaussianNoise, noise_stream
 
 NEVER = torch.inf  # the value of a cap or ceiling that the printed form does not have
+# Rules below call a method of their base by the base's name: in a dataclass with slots super()
+# without arguments fails, as the class is made anew.
 
 
 class NoisedMean(UnprovenRelease):
@@ -195,9 +197,10 @@ class RawCountBounds(GroupAdaptiveClip):
     def scale(self, released: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
         """Each record's factor, min(1, C_k / norm) with k its group, [R, B].
 
-        It is 1 for a zero gradient, for which a negative bound would give minus infinity.
+        It is 1 where the norm is 0, at which a negative bound would give minus infinity. Layers add
+        ``HIDDEN``, 1e-15, to norms, so that the factor of a gradient of zeros is mostly finite;
+        whatever it is, the scaled gradient is zero.
         """
-        # The base is named, for super() fails in a dataclass with slots.
         return torch.where(norms > 0, GroupAdaptiveClip.scale(self, released, norms, group), 1.0)
 
 
@@ -216,7 +219,6 @@ class RealisedShareBounds(GroupAdaptiveClip):
 
     def query(self, state: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
         """What each record adds, [R, B, 2K + 1]: 1 to one of 2K counts, ``exact`` to the last."""
-        # The base is named, for super() fails in a dataclass with slots.
         rows = GroupAdaptiveClip.query(self, state, norms, group)
         return torch.cat((rows, torch.full_like(norms, self.exact).unsqueeze(-1)), -1)
 

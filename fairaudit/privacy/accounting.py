@@ -307,7 +307,7 @@ def _epsilon(charges: tuple[_Charge, ...], delta: float, accountant: Accountant)
 def _interval(size: float) -> float:
     """The interval, in nats, to which PLD rounds privacy losses for an epsilon of about ``size``.
 
-    It is ``_INTERVAL`` for an epsilon between 1 and 7; finer below, where the rounding of many
+    It is ``_INTERVAL`` for an epsilon between .71 and 7.07; finer below, where the rounding of many
     small losses would show; coarser above, where the distribution would fill the memory. It moves
     in powers of two, so that similar questions share the cached distributions. It is never 0, also
     where ``size`` is.

@@ -110,7 +110,8 @@ def rate_of_curve(curve: PrivacyCurve | None, false_positive_rate: float) -> flo
 def _least(bound: Callable[[float], float], curve: PrivacyCurve) -> float:
     """The minimum of ``bound(epsilon)`` over the curve's epsilons, by golden-section search.
 
-    The bound is convex in exp(epsilon), so it has one minimum. It holds at every epsilon, so a
+    Of an exact curve the bound (``accused``) is convex in exp(epsilon), so it has one minimum. Of
+    Renyi divergences either bound may have several minima. A bound holds at every epsilon, so a
     minimum that is missed gives a looser bound and never a wrong one.
     """
     # The minimum lies between low and high; left and right are the two points inside at which the

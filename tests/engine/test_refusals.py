@@ -13,7 +13,7 @@ from torch.nn.utils import prune
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 from fairaudit.engine.isolation import Isolated, PerRecord
-from fairaudit.engine.refusals import fault, place_of
+from fairaudit.engine.refusals import fault, instead_of_statistics, place_of
 from fairaudit.engine.replicates import check_model, why_not_in_table
 from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.models.zoo import check_outputs
@@ -380,6 +380,18 @@ def test_a_frozen_layer_stays_frozen_where_its_wrapper_is_set_to_train():
     wrapped.eval()
     with pytest.raises(TrainingError, match="BatchNorm1d"):
         wrapped(records())
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_evaluation_mode_is_no_way_out_for_a_layer_without_statistics(training):
+    """It reads those of the batch in either mode."""
+    layer = nn.BatchNorm1d(WIDTH, track_running_stats=False).train(training)
+    alone, together = torch.arange(2.0 * WIDTH).view(2, WIDTH), torch.ones(4, WIDTH)
+    assert not torch.equal(layer(torch.cat((alone, together)))[:2], layer(alone))
+    assert instead_of_statistics(layer) == "use nn.GroupNorm in its place"
+    keeps = nn.BatchNorm1d(WIDTH)
+    assert "eval mode" in instead_of_statistics(keeps)
+    assert instead_of_statistics(keeps.eval()) == ""
 
 
 def test_the_engines_own_layers_are_of_parameters_as_their_sizes_say():
