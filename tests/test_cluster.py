@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from places import TOYS
@@ -43,6 +44,18 @@ def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(cluster_module, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'ray>="):
         require_ray()
+
+
+def test_a_node_that_does_not_tell_a_version_is_refused_like_one_of_another_version(monkeypatch):
+    """As one with an older release, which may not know of every package."""
+    greeted = {name: v for name, v in cluster_module._versions().items() if name != "scipy"}
+    ray = SimpleNamespace(get=lambda call: greeted, exceptions=SimpleNamespace(RayError=OSError))
+    executor = Cluster(max, 0, 1, RayRequest())
+    monkeypatch.setattr(executor, "_ray", ray, raising=False)
+    executor._starting["call"] = 0, None
+    with pytest.raises(ConfigError, match="a node of the cluster has scipy missing, unlike"):
+        executor._greet("call")
+    assert executor.idle == ()
 
 
 @needs_ray

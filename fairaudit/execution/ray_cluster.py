@@ -208,7 +208,9 @@ class Cluster(Generic[Shared, Task, Answer]):
             return
         self._failed_starts = 0
         differing = ", ".join(
-            f"{name} {theirs[name]}" for name, ours in _versions().items() if theirs[name] != ours
+            f"{name} {theirs.get(name, 'missing')}"
+            for name, ours in _versions().items()
+            if theirs.get(name, "missing") != ours
         )
         if differing:
             raise ConfigError(

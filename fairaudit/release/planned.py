@@ -108,7 +108,7 @@ class ReleasePlan:
 
     @property
     def has_own_pool(self) -> bool:
-        """Whether the table's own test rows, half of them or more, are the student pool.
+        """Whether the method's student pool is drawn from the table: half of its test rows or more.
 
         Epsilon does not cover them. With ``--public-data`` the pool is that file.
         """

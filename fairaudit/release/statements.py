@@ -123,7 +123,11 @@ def privacy_statement(
 
 
 def _unit(plan: ReleasePlan) -> str:
-    """What epsilon is about, in words: a row of the file, or only one that trains."""
+    """What epsilon is about, in words.
+
+    Any row of the file; where a split column decides, a training row; of a method whose teachers'
+    student pool is drawn from the table, a row that trains a teacher.
+    """
     if plan.dataset.split is not None:
         return _TRAINING_ROW
     if plan.has_own_pool:

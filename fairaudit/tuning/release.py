@@ -71,6 +71,7 @@ def best_of_tries(
         score = released_score(rule, noise_std, model, prepared, division)
         if kept is None or score > best:  # the first is kept whatever its score is
             kept, best = KeptTraining(candidate.settings, candidate.form.epochs, model), score
+        del model  # a loser is gone before the next one is trained
     assert kept is not None  # K is at least 1
     return kept
 

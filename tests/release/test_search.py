@@ -2,6 +2,7 @@
 
 import json
 import math
+import weakref
 from collections import Counter
 
 import numpy as np
@@ -15,7 +16,7 @@ from fairaudit.config.options import AuditConfig
 from fairaudit.data.inputs.shared import share_inputs
 from fairaudit.errors import ConfigError, PrivacyError
 from fairaudit.execution.seed_data import prepare_rows
-from fairaudit.execution.trained import Sanitised, method_of
+from fairaudit.execution.trained import DIVERGED, Sanitised, method_of
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.selection import Selection
 from fairaudit.privacy.streams import from_operating_system
@@ -65,20 +66,21 @@ def searched(choice, monkeypatch):
         )
         task, one = _task(choice, prepared), arm.search.candidate(0, 0)
 
-    def _searched(favourite=lambda number: 0):
+    def _searched(favourite=lambda number: 0, *, train=None):
+        """Places of what was tried and kept; with another ``train``, what was kept."""
         tried = []
 
-        def train(method, tasks, prepared):
+        def trained(method, tasks, prepared):
             (own,) = tasks
             forms = {form.epochs: form.event for form in arm.search.forms.values()}
             tried.append(Sanitised(Says(forms[own.epochs], favourite(len(tried))), 2))
             return tried[-1:]
 
-        monkeypatch.setattr(search, "train", train)
+        monkeypatch.setattr(search, "train", train or trained)
         monkeypatch.setattr(Tuning, "candidate", lambda self, seed, number: one)
         with from_operating_system():
             kept = best_of_tries(arm, method_of(arm), task, prepared, n_fit=192)
-        return tried, tried.index(kept.model)
+        return kept if train else (tried, tried.index(kept.model))
 
     _searched.prepared = prepared
     return _searched
@@ -96,6 +98,25 @@ def test_a_search_tries_as_many_as_the_law_says(searched, monkeypatch):
     seen = np.bincount(np.minimum(counts, 10), minlength=11)[1:]
     expected = searches * np.append(law.pmf(np.arange(1, 10)), law.sf(9))
     assert ((seen - expected) ** 2 / expected).sum() < chi2.isf(ALARM, 9)
+
+
+def test_a_loser_is_gone_before_the_next_candidate_is_trained(searched, monkeypatch):
+    """Of all models that were trained the best alone is in memory while another one trains."""
+    scores = [0.0, 2.0, 1.0, 3.0, 2.5]
+    alive = []
+
+    def train(method, tasks, prepared):
+        alive.append({k for k, model in enumerate(models) if model() is not None})
+        model = Sanitised(Says(DIVERGED, 0), 2)
+        models.append(weakref.ref(model))
+        return [model]
+
+    models = []
+    monkeypatch.setattr(Selection, "draw", lambda self, stream: len(scores))
+    monkeypatch.setattr(search, "released_score", lambda *_: scores[len(models) - 1])
+    kept = searched(train=train)
+    assert kept.model is models[3]()
+    assert alive == [set(), {0}, {1}, {1}, {3}]
 
 
 def test_the_best_wins_as_often_as_charged_noise_lets_it(searched, choice, monkeypatch):
