@@ -38,7 +38,9 @@ def estimated_seconds(plan: Plan, cores: int, done: Collection[str] = ()) -> flo
         seconds += PER_OPERATION * by_arm[job.arm].training + _evaluation_seconds(plan, job.arm)
     for side_plan in plan.side_plans.values():  # on one core too, by the workers that run already
         seconds += estimated_seconds(side_plan, 1) - START_UP
-    total = START_UP + seconds / _at_once(plan, cores) + reading_seconds(plan, cores, done)
+    total = (
+        START_UP + seconds / _at_once(plan.every_job, cores) + reading_seconds(plan, cores, done)
+    )
     if plan.config.twins == "always":
         total += twin_seconds(plan, cores, done)
     return total
@@ -49,8 +51,9 @@ def seconds_of_side_plans(plan: Plan, cores: int) -> dict[str, float]:
 
     A study shares the ``cores`` with the plan, and its workers run already.
     """
+    at_once = _at_once(plan.every_job, cores)
     return {
-        name: (estimated_seconds(side_plan, 1) - START_UP) / _at_once(plan, cores)
+        name: (estimated_seconds(side_plan, 1) - START_UP) / at_once
         for name, side_plan in plan.side_plans.items()
         if side_plan.study
     }
@@ -71,7 +74,7 @@ def twin_seconds(plan: Plan, cores: int, done: Collection[str] = ()) -> float:
             # Two twins: without noise, and the arm's steps alone.
             evaluation = 2 * _evaluation_seconds(plan, job.arm)
             seconds += PER_OPERATION * by_arm[job.arm].twins + evaluation
-    return seconds / _at_once(plan, cores)
+    return seconds / _at_once(plan.jobs, cores)
 
 
 def _evaluation_seconds(plan: Plan, arm: str) -> float:
@@ -89,7 +92,7 @@ def reading_seconds(plan: Plan, cores: int, done: Collection[str] = ()) -> float
         return 0.0
     by_arm = plan.effort.by_arm
     work = sum(by_arm[job.arm].full for job in _open(plan, done))
-    return PER_OPERATION * work / _at_once(plan, cores)
+    return PER_OPERATION * work / _at_once(plan.jobs, cores)
 
 
 def _open(plan: Plan, done: Collection[str]) -> Iterator[Job]:
@@ -97,9 +100,9 @@ def _open(plan: Plan, done: Collection[str]) -> Iterator[Job]:
     return (job for job in plan.jobs if job.id not in done)
 
 
-def _at_once(plan: Plan, cores: int) -> int:
-    """How many jobs are trained at a time, at least 1."""
-    return max(1, min(cores, len(plan.jobs)))
+def _at_once(jobs: Sequence[Job], cores: int) -> int:
+    """How many of the jobs are trained at a time, at least 1."""
+    return max(1, min(cores, len(jobs)))
 
 
 _JSON = TypeAdapter(dict[str, JsonValue])

@@ -8,7 +8,6 @@ import io
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TextIO
@@ -82,6 +81,7 @@ def _write(lines: Iterable[str], stream: TextIO) -> None:
 
 
 _INDENT = 4  # blanks before the second and later pieces of a line, beside the line's own
+_USUAL_WIDTH = 80  # columns of a terminal that does not know how many it has
 _LEAST = 20  # columns; a narrower terminal is not folded for
 _UNIT = re.compile(r"\s*(?:\[[^\]\s]+, [^\]\s]+\]|\S+)")  # an interval is one number
 _TYPED = re.compile(r"\bfairaudit (?:run|plan|train|choose|clean) ")  # a command that people copy
@@ -117,8 +117,8 @@ def width_of(stream: TextIO) -> int | None:
         if not stream.isatty():
             return None
         given = os.environ.get("COLUMNS", "")
-        columns = int(given) if given.isdecimal() else os.get_terminal_size(stream.fileno()).columns
+        columns = int(given) if given.isdecimal() else 0
+        columns = columns or os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
         return None
-    # Some terminals give 0, as they do not know their width.
-    return columns or shutil.get_terminal_size().columns
+    return columns or _USUAL_WIDTH  # some terminals give 0, as they do not know their width

@@ -102,6 +102,7 @@ def _file_of(name: str) -> Path | None:
     if top in sys.stdlib_module_names:
         return None
     try:
+        # Of the top name alone: to find a name with dots, ``find_spec`` would import its parents.
         spec = importlib.util.find_spec(top)
     except (ImportError, ValueError):  # its entry in sys.modules was made by hand
         return None

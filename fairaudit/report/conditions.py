@@ -408,11 +408,12 @@ def _why_unknown(share: ClassShare) -> str:
 
 
 def _gap_findings(report: Report, comparison: Comparison) -> Iterator[FindingMessage]:
-    """Findings on who pays: first the detected gaps, the largest first.
+    """Findings on who pays: first the detected gaps, as :func:`_detected_gaps` orders them.
 
-    Then detected costs over all rows, of measures without a detected gap. Where no gap is detected
-    in any measure, there is a finding for each measure on how large a gap could be, or why that is
-    not known.
+    Then, where the group that pays more differs by measure, one finding that says so. Then detected
+    costs over all rows, of measures without a detected gap. Where no gap is detected in any
+    measure, there is a finding for each measure on how large a gap could be, or why that is not
+    known.
     """
     detected = _detected_gaps(comparison)
     for gap in detected:
@@ -441,14 +442,15 @@ def _detected_gaps(comparison: Comparison) -> list[Gap]:
         if gap is not None:
             gaps.append(gap)
         pair = () if gap is None else {gap.a, gap.b}
-        gaps += [g for g in named_gaps(comparison, metric) if {g.a, g.b} != pair]
-    detected = [gap for gap in gaps if is_detected(gap)]
+        for named in named_gaps(comparison, metric):
+            if is_detected(named) and {named.a, named.b} != pair:
+                gaps.append(named)
 
     def rank(gap: Gap) -> tuple[bool, float]:
         is_in_loss = spec_of(gap.metric).unit != "fraction"
         return is_in_loss, -abs(gap.signed.value or 0.0)
 
-    return sorted(detected, key=rank)
+    return sorted(gaps, key=rank)
 
 
 def _payers_differ(

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from plans import plan
 
@@ -6,6 +8,7 @@ from fairaudit.cli.estimate import (
     START_UP,
     estimated_seconds,
     reading_seconds,
+    seconds_of_side_plans,
     twin_seconds,
 )
 from fairaudit.cli.lines import plan_lines
@@ -42,6 +45,17 @@ def test_twins_are_told_of_before_training_whether_they_are_sure_or_wait_for_a_c
     assert twin_seconds(none, 1) == 0.0
     assert len(sure.twins) == waiting.config.seeds
     assert waiting.twins == none.twins == ()
+
+
+def test_work_beside_the_plan_is_shared_by_all_cores():
+    """Two trainings of its own and eight more beside them keep four cores busy."""
+    made = seconds(seeds=1)[2]
+    beside = replace(made, study="further", jobs=made.jobs * 4)
+    both = replace(made, side_plans={"further": beside})
+    (of_study,) = seconds_of_side_plans(both, 1).values()
+    assert seconds_of_side_plans(both, 4) == {"further": pytest.approx(of_study / 4)}
+    one, four = (estimated_seconds(both, cores) - START_UP for cores in (1, 4))
+    assert four == pytest.approx(one / 4)
 
 
 def test_what_is_trained_already_takes_no_time():

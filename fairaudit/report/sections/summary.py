@@ -244,7 +244,10 @@ def _around_tables(
 
 
 def _advice_line(findings: Sequence[Finding]) -> list[str]:
-    """What to try next, each knob once, in the order of :data:`Knob`; [] without any advice."""
+    """What to try next, each knob once, in the order of :data:`Knob`; [] without any advice.
+
+    Of several advices on one knob the last one's text stands.
+    """
     advice = {finding.advice.knob: finding.advice.text for finding in findings if finding.advice}
     steps = [plain(advice[knob], 300) for knob in get_args(Knob) if knob in advice]
     return [f"Next: {'; then '.join(steps)}."] if steps else []
