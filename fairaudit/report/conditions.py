@@ -207,7 +207,7 @@ def _rule_number(report: Report, arm: ArmFacts, gate: GateRecord, target: GateTa
 def _judged_comparison(report: Report, arm: ArmFacts, target: GateTarget) -> Comparison | None:
     """The comparison in which a rule's number stands, and whose table has the order of groups."""
     if target.reference:
-        return _comparison_at(report, target.arm, target.grouping, target.reference)
+        return _comparison_with(report, target)
     # A target's reference is "" where its number depends on none, as a gap within a model. The
     # table then has its order from one of the arm's comparisons. A reference has no table, only a
     # comparison by itself.
@@ -216,21 +216,18 @@ def _judged_comparison(report: Report, arm: ArmFacts, target: GateTarget) -> Com
     )
 
 
-def _comparison_at(
-    report: Report, arm: str | None, grouping: str, reference: str | None = None
-) -> Comparison | None:
-    """The comparison of an arm by a grouping with this reference; None where there is none.
+def _comparison_with(report: Report, target: GateTarget) -> Comparison | None:
+    """The first comparison that holds a rule's number; None of a guarantee's, which none holds."""
+    return next(filter(target.stands_in, report.comparisons), None)
 
-    Args:
-        report: Holds the comparisons.
-        arm: Key of the arm; None of an arm that a report does not name, which has no comparison.
-        grouping: Name of the grouping.
-        reference: Key of the reference, "" for an arm measured by itself; None: the first
-            comparison, whichever its reference is.
+
+def _comparison_at(report: Report, arm: str | None, grouping: str) -> Comparison | None:
+    """The first comparison of an arm by a grouping; None where there is none.
+
+    ``arm``: its key; None of an arm that a report does not name, which has no comparison.
     """
     for comparison in report.comparisons:
-        is_here = (comparison.arm, comparison.grouping) == (arm, grouping)
-        if is_here and reference in (None, comparison.reference):
+        if (comparison.arm, comparison.grouping) == (arm, grouping):
             return comparison
     return None
 
@@ -247,8 +244,7 @@ def _rows_of_rate(report: Report, gate: GateRecord, target: GateTarget) -> tuple
     """
     if gate.kind not in ("group", "gap") or not is_rate(gate.metric):
         return ()
-    # A target's reference is "" where its number depends on none: any comparison has the counts.
-    judged = _comparison_at(report, target.arm, target.grouping, target.reference or None)
+    judged = _comparison_with(report, target)
     rows = {}
     for group in judged.by_group if judged is not None else ():
         number = group.estimates.get(gate.metric)

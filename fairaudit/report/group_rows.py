@@ -307,8 +307,5 @@ def _bound_on(
 def _bounds_of(gate: GateRecord, comparison: Comparison, groups: set[str]) -> Iterator[Bound]:
     """What one rule says of the number of these groups in this comparison."""
     for target in gate.targets:
-        is_here = (target.arm, target.grouping) == (comparison.arm, comparison.grouping)
-        # "": a number of the arm itself, the same beside any reference.
-        is_same_reference = target.reference in ("", comparison.reference)
-        if is_here and is_same_reference and set(target.groups) == groups:
+        if target.stands_in(comparison) and set(target.groups) == groups:
             yield Bound(gate.limit, target.outcome)

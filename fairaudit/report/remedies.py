@@ -100,12 +100,7 @@ def _estimate_of(report: Report, gate: GateRecord, target: GateTarget) -> Estima
 
     None where no comparison holds it, as of the epsilon of a guarantee.
     """
-    for comparison in report.comparisons:
-        place = comparison.arm, comparison.grouping
-        # "": a number of the arm itself, the same beside any reference.
-        is_same_reference = target.reference in ("", comparison.reference)
-        if place != (target.arm, target.grouping) or not is_same_reference:
-            continue
+    for comparison in filter(target.stands_in, report.comparisons):
         if gate.kind == "gap":
             gap = gap_between(comparison, gate.metric, target.groups)
             return None if gap is None else gap.signed

@@ -284,6 +284,25 @@ def test_many_methods_begin_with_a_ranking_by_what_the_worst_group_pays():
     assert page.index("global-adapt@4") < page.index("<details>")
 
 
+def test_a_method_without_a_group_that_can_be_judged_is_ranked_last():
+    report = several()
+    first, *_ = ranked = ranking_of(report)
+    few = []
+    for compared in report.comparisons:
+        if compared.arm == first:
+            groups = tuple(replace(group, n_test=1) for group in compared.by_group)
+            compared = replace(compared, by_group=groups)
+        few.append(compared)
+    thin = ranking_of(report.model_copy(update={"comparisons": tuple(few)}))
+    assert len(ranked) >= 3
+    assert thin == [*ranked[1:], first]
+
+
+def ranking_of(report):
+    """The methods in the order of the ranking with which a report of many methods begins."""
+    return [dict(row)["method"] for row in of_markdown(to_markdown(report))["Summary"][0]]
+
+
 def test_a_method_with_a_reference_of_its_own_stands_beside_sgd():
     arms = [arm("sgd", reference=None), arm("exact-minimiser", reference=None)]
     arms.append(arm("output-perturbation", reference="exact-minimiser"))

@@ -136,7 +136,7 @@ def _ranking(report: Report, tables: Sequence[GroupTable]) -> Table:
 def _worst_group(of_arm: Sequence[GroupTable]) -> tuple[str, float]:
     """The group that pays most by the tables' first column: words with its number, and the number.
 
-    A dash and minus infinity where no group can be judged; the method is then ranked first.
+    A dash and infinity where no group can be judged, so that the method is ranked last.
 
     Args:
         of_arm: The tables of one method, one for each grouping.
@@ -148,7 +148,7 @@ def _worst_group(of_arm: Sequence[GroupTable]) -> tuple[str, float]:
         if row is not None and (row.cells[0].number.value or 0.0) > most:
             most = row.cells[0].number.value or 0.0
             words = f"{row_title(row)} {cell_value(one.columns[0], row.cells[0])}"
-    return words, most
+    return words, math.inf if words == UNKNOWN else most
 
 
 def _largest_gap(of_arm: Sequence[GroupTable]) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from fairaudit.results.estimates import Figure, Interval, Part
+from fairaudit.results.estimates import Comparison, Figure, Interval, Part
 
 Outcome = Literal["pass", "fail", "inconclusive"]
 Unit = Literal["fraction", "ratio", "nats", "degrees", "nats a step", ""]
@@ -41,6 +41,14 @@ class GateTarget(Interval):
     def group(self) -> str:
         """The groups' names as one text, "" for none."""
         return ", ".join(self.groups)
+
+    def stands_in(self, comparison: Comparison) -> bool:
+        """Whether this comparison holds the number; of a guarantee's number none does.
+
+        A number of the arm itself, whose ``reference`` is "", is the same beside any reference.
+        """
+        is_here = (comparison.arm, comparison.grouping) == (self.arm, self.grouping)
+        return is_here and self.reference in ("", comparison.reference)
 
 
 class GateRecord(Part):
