@@ -226,9 +226,12 @@ def failed_seeds(
 
 
 def digest_of(plan: Plan, arm: str, results: Mapping[str, JobResult]) -> str:
-    """One hash of all that an arm's finished trainings depend on: equal for the same trainings."""
+    """One hash of all that an arm's finished trainings depend on: equal for the same trainings.
+
+    "" where no training finished: two arms without any share none.
+    """
     done = [job.id for job in plan.jobs if job.arm == arm and job.id in results]
-    return job_id({"trainings": done})
+    return job_id({"trainings": done}) if done else ""
 
 
 def attack_facts(

@@ -147,21 +147,15 @@ class _ArmTest:
         detected: Places of the detected ones.
         measures: How many measures share the 5 % in the end.
         metrics: Whose gaps are judged by the test, without their class.
+        chosen_from: Place of a comparison and metric -> among how many rivals its largest gap was
+            chosen; a metric without a claim is missing.
     """
 
     claims: Mapping[_Place, _Claim]
     detected: Collection[_Place]
     measures: float
     metrics: Collection[str]
-
-    def chosen_from(self, number: int, metric: str) -> float | None:
-        """Among how many rivals the largest gap in a metric was chosen; None: it has no claim."""
-        # Claims of that comparison and metric, of any groups.
-        rivals = [
-            claim.rivals for place, claim in self.claims.items() if place[:2] == (number, metric)
-        ]
-        # The largest: a pair that the user named has itself as its only rival.
-        return max(rivals, default=None)
+    chosen_from: Mapping[tuple[int, str], float]
 
 
 def _judged_arm(compared: Sequence[Comparison], metrics: Sequence[str]) -> Family:
@@ -217,7 +211,11 @@ def _arm_test(compared: Sequence[Comparison], metrics: Sequence[str]) -> _ArmTes
     detected, measures = _detected(claims, unclaimed)
     # The claims of disagreement come from `_retraining_claims`, not from the loop over metrics.
     tested = with_gap_claims if metrics else (*with_gap_claims, DISAGREEMENT)
-    return _ArmTest(claims, detected, measures, tested)
+    chosen_from: dict[tuple[int, str], float] = {}
+    for (number, metric, _), claim in claims.items():
+        # The most rivals of any pair: one that the user named has itself as its only rival.
+        chosen_from[number, metric] = max(claim.rivals, chosen_from.get((number, metric), 0.0))
+    return _ArmTest(claims, detected, measures, tested, chosen_from)
 
 
 def _judged_gap(number: int, gap: Gap, test: _ArmTest) -> Gap:
@@ -231,7 +229,7 @@ def _judged_gap(number: int, gap: Gap, test: _ArmTest) -> Gap:
     if is_between_groups and _without_class(gap.metric) in test.metrics:
         rivals = None
         if gap.kind == "max":
-            rivals = test.chosen_from(number, gap.metric)
+            rivals = test.chosen_from.get((number, gap.metric))
         elif place in test.claims:
             rivals = test.claims[place].rivals
         least = _least_detected(gap, rivals, test.measures)

@@ -53,6 +53,18 @@ def test_a_failed_seed_makes_the_report_partial_and_is_named():
     assert "seed_failed" in codes(report)
 
 
+def test_two_audits_in_which_no_training_of_a_method_finished_share_none():
+    whole = report_of(findings())
+    (private,) = (arm.key for arm in whole.arms if arm.reference is not None)
+    assert whole.shares_trainings(whole, private)
+    found = findings()
+    failed = {job.id: "diverged at step 12" for job in found.plan.jobs if job.arm == private}
+    kept = {key: result for key, result in found.results.items() if key not in failed}
+    lost = report_of(replace(found, results=kept, failures=failed, comparisons=()))
+    assert not lost.shares_trainings(lost, private)
+    assert lost.shares_trainings(whole, "sgd")
+
+
 def test_two_runs_of_one_command_differ_in_the_volatile_fields_only():
     a = report_of(findings()).model_dump(mode="json")
     other = metadata(

@@ -356,7 +356,7 @@ class ArmFacts(ArmPlan):
 
     ``trainings`` is a digest of all that the finished trainings follow from (data, options, code),
     or of the predictions that were given: where it is equal in two reports, the trainings are the
-    same.
+    same. It is "" where none finished.
     """
 
     seeds_planned: int
