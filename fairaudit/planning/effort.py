@@ -152,17 +152,14 @@ def amount_read(
         read = batches * (READ * batch + BATCH)
         return min(checkpoints, len(steps)) * (groupings * TERMS + read + second_order)
 
-    angles, terms = ANGLE_AMOUNTS[-1], TERM_AMOUNTS[-1]  # where none is in its share
-    for angle_amount in ANGLE_AMOUNTS:
-        if angles_work(*angle_amount) <= ANGLES_SHARE * training:
-            angles = angle_amount
-            break
-    for term_amount in TERM_AMOUNTS:
-        if terms_work(*term_amount) <= TERMS_SHARE * training:
-            terms = term_amount
-            break
-    angle_checkpoints, rows = angles
-    term_checkpoints, batches, curved = terms
+    angle_checkpoints, rows = next(
+        (one for one in ANGLE_AMOUNTS if angles_work(*one) <= ANGLES_SHARE * training),
+        ANGLE_AMOUNTS[-1],
+    )
+    term_checkpoints, batches, curved = next(
+        (one for one in TERM_AMOUNTS if terms_work(*one) <= TERMS_SHARE * training),
+        TERM_AMOUNTS[-1],
+    )
     # Terms are read at some of the checkpoints at which angles are.
     steps = spread(steps, min(angle_checkpoints, kept))
     return Amount(steps, spread(steps, term_checkpoints), rows, curved, batches)

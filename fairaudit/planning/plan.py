@@ -361,9 +361,12 @@ def _jobs(plan: Plan) -> tuple[Job, ...]:
     """
     config = plan.config
     code = {modules: code_digest(modules) for modules in set(map(_modules, plan.arms))}
+    # An option whose type has no mark (`Effect`) changes trainings as it stands. Those that only
+    # plan a training enter an identity by what the plan made of them; the rest change none.
+    unmarked = config.model_dump(mode="json", exclude=marked(type(config), *Effect))
     identities = {}
     for arm in plan.arms:
-        identities[arm.key] = _identity_at_every_seed(plan, arm, code[_modules(arm)])
+        identities[arm.key] = _identity_at_every_seed(plan, arm, unmarked, code[_modules(arm)])
     jobs: list[Job] = []
     for seed in range(config.seed, config.seed + config.seeds):
         ids: dict[str, str] = {}  # key of an arm -> id of its job at this seed
@@ -378,7 +381,9 @@ def _jobs(plan: Plan) -> tuple[Job, ...]:
     return tuple(jobs)
 
 
-def _identity_at_every_seed(plan: Plan, arm: Arm, code: str) -> dict[str, object]:
+def _identity_at_every_seed(
+    plan: Plan, arm: Arm, unmarked: Mapping[str, object], code: str
+) -> dict[str, object]:
     """All that an arm's trainings depend on, beside the seed and the job whose result they read.
 
     It is JSON-ready and enters the hash that is a job's id. So no training that is stored is found
@@ -386,12 +391,10 @@ def _identity_at_every_seed(plan: Plan, arm: Arm, code: str) -> dict[str, object
 
     Args:
         plan, arm: What is trained.
+        unmarked: The options that enter as they stand, JSON-ready.
         code: Digest of the code that trains it.
     """
     config, training, event = plan.config, plan.training, arm.privacy.event
-    # An option whose type has no mark (`Effect`) changes trainings as it stands. Those that only
-    # plan a training enter by what the plan made of them, below; the rest change none.
-    unmarked = config.model_dump(mode="json", exclude=marked(type(config), *Effect))
     identity: dict[str, object] = {
         "digest": plan.digest,
         "data": unmarked,

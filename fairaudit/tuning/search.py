@@ -168,11 +168,6 @@ class Tuning(CandidateSearch):
     charge: SelectionEvent | None = None
     scales_by_threshold: bool = False
 
-    @property
-    def is_charged(self) -> bool:
-        """Whether the best of a random number of tries is released, so that epsilon covers it."""
-        return self.selection is not None
-
     def candidates(self, seed: int) -> tuple[Candidate, ...]:
         """The n candidates of a seed, independent draws from the same prior."""
         return tuple(self.candidate(seed, number) for number in range(self.trials))
@@ -239,7 +234,7 @@ class Tuning(CandidateSearch):
         if one.event is None or charge is None:  # no guarantee that a search could weaken
             return one
         cost = charge.epsilon(delta)
-        if not self.is_charged:  # ``cost`` is what the search would cost if it were
+        if self.selection is None:  # uncharged: ``cost`` is what the search would cost if charged
             proof = one.guarantee.value if one.guarantee.is_proved else "claimed by its author"
             # ``headline`` is known of what has an event; 0.0 is for mypy alone.
             reason = (
