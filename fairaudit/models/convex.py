@@ -47,8 +47,7 @@ class LogisticProblems:
     @property
     def shape(self) -> tuple[int, int]:
         """(H, d), the shape of one problem's solution."""
-        classes = self.targets.shape[-1]
-        return 1 if classes == 2 else classes, self.features.shape[-1]
+        return n_heads(self.targets.shape[-1]), self.features.shape[-1]
 
     def pieces(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Inputs [(R,) m, d] and targets [R, m, Y] of the records, some at a time to save memory.
@@ -116,6 +115,11 @@ class LogisticProblems:
         return torch.stack(steps)
 
 
+def n_heads(n_classes: int) -> int:
+    """H, the rows of weights of a linear model: two classes share one score, that of class 1."""
+    return 1 if n_classes == 2 else n_classes
+
+
 def minimise(problems: LogisticProblems, start: Tensor | None = None) -> Tensor:
     """The minimiser of every problem: Newton steps, halved until the gradient is shorter.
 
@@ -146,10 +150,12 @@ def minimise(problems: LogisticProblems, start: Tensor | None = None) -> Tensor:
     unsolved = torch.arange(len(theta))  # indices of problems
     gradient = problems.gradient(theta)
     norm = gradient.flatten(1).norm(dim=1)
-    for _ in range(_ROUNDS):
+    for rounds in range(_ROUNDS + 1):  # the last one makes no step: it looks at what was reached
         unsolved = unsolved[~(norm[unsolved] <= TOLERANCE)]  # "not <=": NaN is no solution
         if not len(unsolved):
             return theta
+        if rounds == _ROUNDS:
+            break
         part = problems.part(unsolved)
         point = theta[unsolved]
         step = part.newton_step(point, gradient[unsolved])

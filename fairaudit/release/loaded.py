@@ -33,7 +33,7 @@ from fairaudit.io.atomic import appearing
 from fairaudit.io.code_digest import code_digest
 from fairaudit.io.named_code import make_findable
 from fairaudit.messages.names import quoted
-from fairaudit.models.convex import BoundedInputs, LogisticModels
+from fairaudit.models.convex import BoundedInputs, LogisticModels, n_heads
 from fairaudit.release.model_folder import CHANGED, MODEL, RECIPE, read_folder
 from fairaudit.release.model_recipe import LinearMake, NetworkMake, ReleaseRecipe, TableInputs
 from fairaudit.release.planned import refuse_other_factory
@@ -204,9 +204,8 @@ def load_model(path: str | Path, *, model: str | None = None) -> ReleasedModel:
     if isinstance(make, LinearMake):
         if model is not None:
             raise ConfigError("the folder's model is of no factory", hint="leave --model out")
-        heads = 1 if len(recipe.classes) == 2 else len(recipe.classes)  # two classes share one
         # Of each head a weight for every input, and one more for the intercept.
-        shape = heads, int(np.prod(recipe.shape)) + (make.intercept != 0.0)
+        shape = n_heads(len(recipe.classes)), int(np.prod(recipe.shape)) + (make.intercept != 0.0)
         weights = tensors.pop(WEIGHTS, None)  # nothing else may be left in ``tensors``
         if weights is None or weights.shape != shape or weights.dtype != float or tensors:
             raise _unlike(WEIGHTS)

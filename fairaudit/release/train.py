@@ -32,7 +32,7 @@ from fairaudit.execution.trained import KeptTraining, Sanitised, method_of
 from fairaudit.io.atomic import write_atomically
 from fairaudit.io.code_digest import code_digest
 from fairaudit.methods.base import Task, TrainedReplicates
-from fairaudit.models.convex import LogisticModels
+from fairaudit.models.convex import LogisticModels, n_heads
 from fairaudit.privacy.streams import from_operating_system, numpy_stream
 from fairaudit.release.held_out import HeldOut, held_out
 from fairaudit.release.model_folder import (
@@ -156,13 +156,12 @@ def _same_for_all(
 ) -> tuple[dict[str, NDArray[np.generic]], LinearMake]:
     """A model that gives every class the same probability: tensors, and how it is made of them.
 
-    Its weights are 0, of each head one for every input. Two classes share one head.
+    Its weights are 0, of each head one for every input.
     """
-    heads = 1 if len(plan.dataset.classes) == 2 else len(plan.dataset.classes)
     width = int(np.prod(prepared.encoded.test.shape[1:]))
     # The norm does not matter where all weights are 0.
     make = LinearMake(make="linear", feature_norm=1.0, intercept=0.0, same_for_all=True)
-    return {WEIGHTS: np.zeros((heads, width))}, make
+    return {WEIGHTS: np.zeros((n_heads(len(plan.dataset.classes)), width))}, make
 
 
 def _recipe(plan: ReleasePlan, prepared: SeedData, make: NetworkMake | LinearMake) -> ReleaseRecipe:

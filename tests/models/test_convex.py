@@ -46,6 +46,23 @@ def test_an_unreached_minimiser_is_an_error_and_not_a_result(monkeypatch):
         minimise(LogisticProblems(x, targets, 1e-3))
 
 
+def test_a_minimiser_that_the_last_round_reaches_is_a_result(monkeypatch):
+    x, targets = records()
+    problems, rounds = LogisticProblems(x, targets, 1e-3), []
+    original = LogisticProblems.newton_step
+    monkeypatch.setattr(
+        LogisticProblems, "newton_step", lambda *args: rounds.append(args) or original(*args)
+    )
+    theta = minimise(problems)
+    needed = len(rounds)
+    assert needed > 1
+    monkeypatch.setattr(convex, "_ROUNDS", needed)
+    assert torch.equal(minimise(problems), theta)
+    monkeypatch.setattr(convex, "_ROUNDS", needed - 1)
+    with pytest.raises(TrainingError, match=f"not reached.* after {needed - 1} rounds"):
+        minimise(problems)
+
+
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 def test_a_gradient_that_is_not_finite_is_an_error_and_not_a_minimum(value):
     x, targets = records()
