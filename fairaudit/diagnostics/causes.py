@@ -41,6 +41,7 @@ from fairaudit.diagnostics.risk_terms import (
     risk_terms,
     vectors,
 )
+from fairaudit.diagnostics.step_terms import LEAST, MOST_BYTES, OF_ALL, OF_PART
 from fairaudit.engine.observe import Checkpoint
 from fairaudit.engine.release import Release
 from fairaudit.methods.base import Method, Task, TrainedReplicates
@@ -49,11 +50,8 @@ from fairaudit.privacy.streams import numpy_stream
 from fairaudit.results.steps import CORRELATED
 
 PILOT = 8  # Poisson batches that say how many more are needed; no expectation is taken over these
-LEAST, MOST = 8, 64  # M, Poisson batches behind every expectation that has no closed form
+MOST = 64  # of M, Poisson batches behind every expectation that has no closed form
 DRAWN = ("r_direction", "r_magnitude_effective")  # terms that the number of batches is chosen for
-MOST_BYTES = 2**28  # of the batches' gradients, which are all held at once
-# Wanted standard errors, as a share of the part or of all parts: the larger.
-OF_PART, OF_ALL = 0.1, 0.01
 # So many of the M batches are also summed with random signs, for the covariance in R_clip. Few are
 # enough, for the covariance is small beside the first order.
 PROBES = 4

@@ -60,8 +60,8 @@ class Spectra:
 
     def is_convex(self) -> Tensor:
         """Whether no group's loss is clearly not convex, as 0 or 1, []; NaN if not known."""
-        least = -NOT_CONVEX * self.largest.abs()
-        return (self.smallest >= least).all().double().where(~least.isnan().any(), torch.nan)
+        margin = self.smallest + NOT_CONVEX * self.largest.abs()
+        return (margin >= 0).all().double().where(~margin.isnan().any(), torch.nan)
 
 
 def lower_bounds(

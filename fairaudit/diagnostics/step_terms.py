@@ -38,7 +38,7 @@ from fairaudit.diagnostics.step_batches import StepBatches
 from fairaudit.privacy.streams import numpy_stream
 from fairaudit.results.steps import BLOCKS
 
-LEAST, MOST = 8, 64  # M
+LEAST = 8  # of M
 # Wanted standard errors, as a share of the part or of all parts: the larger.
 OF_PART, OF_ALL = 0.1, 0.01
 MOST_BYTES = 2**28  # of the batches' gradients, which are all held at once

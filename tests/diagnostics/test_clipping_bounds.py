@@ -117,6 +117,8 @@ def test_flags_say_which_assumption_is_not_met():
     assert not bool(spectra.is_short_step(0.26))
     assert bool(spectra.is_convex())  # -0.003 is rounding beside 4
     assert not bool(Spectra(spectra.largest, torch.tensor([-0.003, 0.0]).double()).is_convex())
+    for unknown in ([0.0, torch.nan], [-0.003, torch.nan]):
+        assert Spectra(spectra.largest, torch.tensor(unknown).double()).is_convex().isnan()
     series = Spectra.unknown(2).series(0.1)
     assert all(value.isnan().all() for value in series.values())
     assert series["is_convex"].shape == (1,)
