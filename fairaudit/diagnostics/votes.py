@@ -16,10 +16,10 @@ from fairaudit.diagnostics.correlates import Stratum, rank_correlations
 from fairaudit.diagnostics.risk_terms import mean_and_error
 from fairaudit.methods.base import Method, Task, TrainedModels, TrainedReplicates
 from fairaudit.methods.teachers import (
-    INPUTS,
     Pate,
     PateHard,
     is_convex,
+    query_inputs,
     query_rows,
     train_students,
     vote_noise,
@@ -265,8 +265,7 @@ class _NoisedStudents(NamedTuple):
             flips=flipping_probability(votes, sigma),
             deviation=torch.cat(deviation),
             p=p,
-            # INPUTS does not standardise by group, so group 0 will do for all.
-            x=INPUTS(queried.flatten(1), torch.zeros(len(queried), dtype=torch.int64)),
+            x=query_inputs(queried.flatten(1)),
             share=members / members.sum(0),  # 0 / 0: an absent group has no mean
         )
 

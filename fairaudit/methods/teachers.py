@@ -207,6 +207,12 @@ def assign_teachers(records: NDArray[np.int64], teachers: int, seed: int) -> NDA
     )
 
 
+def query_inputs(queried: Tensor) -> Tensor:
+    """Inputs of the queries [m, d] as a convex loss reads them: bounded, [m, d + 1] float64."""
+    # INPUTS does not standardise by group, so any group will do.
+    return INPUTS(queried, torch.zeros(len(queried), dtype=torch.int64))
+
+
 def collect_votes(task: Task, queried: Tensor) -> Tensor:
     """Train the teachers and count their votes for each class, [m, Y] float64.
 
@@ -251,7 +257,7 @@ def train_students(task: Task, queried: Tensor, targets: Tensor) -> TrainedModel
     penalty = task.settings["student_penalty"]
     if is_convex(task):
         # INPUTS does not standardise by group, so group 0 will do for all.
-        x = INPUTS(queried, torch.zeros(len(queried), dtype=torch.int64))
+        x = query_inputs(queried)
         return LogisticModels(minimise(LogisticProblems(x, targets, penalty)), INPUTS)
     network = stack([task.model] * len(targets), task.seed)
     stream, size = numpy_stream(task.seed, "sampling", "student"), len(queried)
@@ -299,8 +305,7 @@ def _linear_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes: 
         shards: Indices of each teacher's training records; empty for one without records.
         votes: What the votes are added to, in place.
     """
-    # INPUTS does not standardise by group, so any group will do.
-    query_inputs = INPUTS(queried, torch.zeros(len(queried), dtype=torch.int64))
+    x_queried = query_inputs(queried)
     for shard in shards:
         if not len(shard):  # a teacher without records votes for class 0
             votes[:, 0] += 1.0
@@ -308,7 +313,7 @@ def _linear_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes: 
         records = task.pool.gather(shard, None)
         x, targets = INPUTS(records.inputs, records.group), records.targets.double().unsqueeze(0)
         theta = minimise(LogisticProblems(x, targets, task.settings["teacher_penalty"]))
-        _count(votes, scores(query_inputs, theta)[0].argmax(-1, keepdim=True))  # [0]: one model
+        _count(votes, scores(x_queried, theta)[0].argmax(-1, keepdim=True))  # [0]: one model
 
 
 def _network_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes: Tensor) -> None:
