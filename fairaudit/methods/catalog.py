@@ -129,8 +129,8 @@ def admit(names: Iterable[str]) -> None:
     From then on :func:`find` finds them like all others. Names without a colon are passed over.
 
     Raises:
-        ConfigError: The module cannot be imported, the attribute is no MethodSpec, or another
-            method has its name.
+        ConfigError: The module cannot be imported, the attribute is no MethodSpec or a built-in
+            method, or another method has its name.
     """
     for name in names:
         path, colon, attribute = name.partition(":")
@@ -148,6 +148,10 @@ def admit(names: Iterable[str]) -> None:
         if not isinstance(spec, MethodSpec):
             hint = hidden(path) or "docs/extending.md says what a method is"
             raise ConfigError(f"{name} is no MethodSpec", hint=hint)
+        if any(spec is one for one in BUILT_IN):
+            raise ConfigError(
+                f"{name} is the built-in method {spec.name!r}", hint=f"--method {spec.name}"
+            )
         # ``setdefault`` gives the method that had the name before, if one had. The same module may
         # be named twice; another method of that name may not.
         if methods.setdefault(spec.name, spec) is not spec and _HOMES.get(spec.name) != name:

@@ -1,11 +1,21 @@
 import re
 import sys
+from importlib import import_module
 
 import pytest
 
 from fairaudit.errors import ConfigError
 from fairaudit.methods import catalog as catalog_module
-from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, admit, catalog, find
+from fairaudit.methods.catalog import (
+    BUILT_IN,
+    REFERENCE,
+    Guarantee,
+    MethodSpec,
+    admit,
+    catalog,
+    find,
+    home_of,
+)
 from fairaudit.methods.defaults import FLAT
 
 SETTINGS = dict.fromkeys(find("global-adapt").settings, 1.0)
@@ -112,3 +122,12 @@ def test_a_module_in_the_current_folder_is_found(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="is no MethodSpec"):
         admit(["beside_us:SPEC"])
     sys.modules.pop("beside_us")
+
+
+@pytest.mark.parametrize("spec", BUILT_IN, ids=lambda spec: spec.name)
+def test_a_built_in_method_is_named_by_its_name_and_not_as_code_from_outside(spec):
+    module = import_module("fairaudit.methods.catalog")
+    (attribute,) = (name for name, value in vars(module).items() if value is spec)
+    with pytest.raises(ConfigError, match=f"is the built-in method '{spec.name}'"):
+        admit([f"{module.__name__}:{attribute}"])
+    assert home_of(find(spec.name)) == ""
