@@ -25,11 +25,12 @@ class ModelColumn:
     Args:
         name: Its name.
         kind: ``number``; ``list``, numbers of one length; or ``category``.
-        inputs: Which of the d inputs are its own, as a slice.
+        inputs: Which of the d inputs are its own, as a slice; of a list between whose numbers the
+            table has other columns, as their places.
         levels: Of a category, the level that each of its inputs stands for; () of others. A single
             input may stand for two levels, the first where it is 0 and the second where it is 1.
-        places: Of numbers, which of its inputs hold them, ``[k]``, counted from its first one; its
-            other inputs say that a number is missing.
+        places: Of numbers, which of its own inputs hold them, ``[k]``; its other inputs say that a
+            number is missing.
         centre, spread: Of numbers: an input is (number - centre) / spread, ``[k]``.
 
     Example:
@@ -41,11 +42,17 @@ class ModelColumn:
 
     name: str
     kind: Literal["number", "list", "category"]
-    inputs: slice
+    inputs: slice | list[int]
     levels: tuple[str, ...] = ()
     places: tuple[int, ...] = ()
     centre: tuple[float, ...] = ()
     spread: tuple[float, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """How many inputs are its own."""
+        own = self.inputs
+        return len(own) if isinstance(own, list) else own.stop - own.start
 
     @property
     def size(self) -> int:
@@ -93,8 +100,8 @@ class ModelColumn:
 def model_columns(columns: Sequence[Column]) -> dict[str, ModelColumn]:
     """What a factory is told of the columns, by their names.
 
-    Columns of numbers that are called ``emb[0]``, ``emb[1]``, .. and follow in that order are one
-    list ``emb``, unless there is a column ``emb``.
+    Columns of numbers that are called ``emb[0]``, ``emb[1]``, .. and stand in that order, with
+    others between them or not, are one list ``emb``, unless there is a column ``emb``.
 
     Args:
         columns: The constants of all columns, in the order of their inputs; () of images.
@@ -114,7 +121,7 @@ def model_columns(columns: Sequence[Column]) -> dict[str, ModelColumn]:
         if place == 0 and before is None and name not in names:
             meanings[name] = replace(number, name=name, kind="list")
         elif before is not None and before.kind == "list" and place == len(before.places):
-            meanings[name] = _longer(before, number)
+            meanings[name] = _longer(before, number, inputs)
         else:
             meanings[column.name] = number
     for name, meaning in list(meanings.items()):
@@ -157,17 +164,18 @@ def _list_of(name: str) -> tuple[str, int]:
     return match[1], int(match[2])
 
 
-def _longer(before: ModelColumn, number: ModelColumn) -> ModelColumn:
-    """The list ``before`` with one more number, a column whose inputs come after the list's own.
-
-    Where other columns lie between them, the list's slice runs over their inputs; ``places`` are
-    its own alone.
-    """
-    first = number.inputs.start - before.inputs.start  # places are counted from the list's start
+def _longer(before: ModelColumn, number: ModelColumn, inputs: slice) -> ModelColumn:
+    """The list ``before`` with one more number, whose ``inputs`` come after the list's own."""
+    own = before.inputs
+    if isinstance(own, slice) and own.stop == inputs.start:
+        together: slice | list[int] = slice(own.start, inputs.stop)
+    else:  # another column's inputs lie between them, which are none of the list's
+        first = range(own.start, own.stop) if isinstance(own, slice) else own
+        together = [*first, *range(inputs.start, inputs.stop)]
     return replace(
         before,
-        inputs=slice(before.inputs.start, number.inputs.stop),
-        places=(*before.places, *(first + place for place in number.places)),
+        inputs=together,
+        places=(*before.places, *(before.width + place for place in number.places)),
         centre=before.centre + number.centre,
         spread=before.spread + number.spread,
     )

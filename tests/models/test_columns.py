@@ -10,6 +10,7 @@ import torch
 
 import fairaudit
 from fairaudit.config.options import AuditConfig
+from fairaudit.data.inputs.column import NumberColumn
 from fairaudit.data.inputs.encode import encode
 from fairaudit.data.inputs.split import draw_split
 from fairaudit.data.tabular import load_dataset
@@ -107,6 +108,39 @@ def test_no_column_takes_the_name_of_a_list_or_of_another_column(names):
         column = model_columns([declared_column(name, number)])[name]
         alone[name] = column.values(x[:, place : place + 1]).tolist()
     assert found == alone
+
+
+def test_a_list_with_other_columns_between_its_numbers_has_its_own_inputs_alone():
+    number = NumberColumn(
+        kind="number",
+        name="",
+        inputs=("known",),
+        centre=0,
+        spread=1,
+        fill=0,
+        range=None,
+        outside="clip",
+    )
+    gap = ("known", "missing")
+    columns = [
+        number.model_copy(update={"name": name, "inputs": inputs})
+        for name, inputs in {
+            "emb[0]": gap,
+            "emb[1]": gap,
+            "age": gap,
+            "emb[2]": ("known",),
+            "sex": ("known",),
+            "emb[3]": gap,
+        }.items()
+    ]
+    told = model_columns(columns)
+    x = torch.arange(10.0).unsqueeze(0)  # each input's value is its place
+    own = {name: x[:, one.inputs][0].tolist() for name, one in told.items()}
+    assert own == {"emb": [0, 1, 2, 3, 6, 8, 9], "age": [4, 5], "sex": [7]}
+    assert {name: one.width for name, one in told.items()} == {"emb": 7, "age": 2, "sex": 1}
+    assert told["emb"].values(x).tolist() == [[0, 2, 6, 8]]
+    (together,) = model_columns(columns[:2]).values()
+    assert together.inputs == slice(0, 4)
 
 
 @pytest.mark.parametrize("name", ["tokens", "categories", "embedding", "by_name", "two_only"])

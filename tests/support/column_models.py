@@ -65,7 +65,7 @@ def embedding(shape, classes, columns):
 
 def by_name(shape, classes, width=3, *, columns):
     assert width == 3
-    return nn.Linear(sum(one.inputs.stop - one.inputs.start for one in columns.values()), classes)
+    return nn.Linear(sum(one.width for one in columns.values()), classes)
 
 
 def two_only(shape, classes, width=5):
