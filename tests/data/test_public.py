@@ -97,6 +97,27 @@ def test_a_public_table_without_known_groups_has_none(config):
         assert len(found.pool) == 40
 
 
+def test_what_is_dropped_is_left_out_of_the_public_table_too(tmp_path):
+    draw = np.random.default_rng(0)
+    pixels = [f"{name}{place}" for name in "pq" for place in range(4)]
+    own = frame().drop(columns=["amount", "job"])
+    own = own.assign(**{name: draw.integers(0, 256, len(own)) for name in pixels})
+    own.to_csv(tmp_path / "own.csv", index=False)
+    config = AuditConfig(
+        data=tmp_path / "own.csv",
+        group=("sex",),
+        label="label",
+        pixels="2x2",
+        drop=("q0", "q1", "q2", "q3", "sex"),
+    )
+    for public in (own[:40], own[:40].drop(columns=["q1"])):  # a column that is dropped may lack
+        with_public = given(config, public)
+        dataset = load_dataset(with_public)
+        found = load_public(dataset, with_public)
+        assert found.features.equals(dataset.features.slice(0, 40))
+        assert np.array_equal(found.groups, dataset.groupings[0].groups[:40])
+
+
 def test_a_public_table_that_lacks_a_feature_is_refused_with_its_name(config):
     config = given(config, frame(40).drop(columns="job"))
     with pytest.raises(DataError, match="lacks 1 features: 'job'"):

@@ -95,11 +95,13 @@ def read_public(config: AuditConfig, features: Sequence[str]) -> pa.Table:
     name = config.public_data.name
     declared = {n: column for n, column in config.declared.items() if n in features}
     images = ImageOptions.of(config.resize, config.channels, config.pixels)
-    present = dict.fromkeys(open_data(config.public_data, images).schema.names)
+    present = dict.fromkeys(open_data(config.public_data, images, config.drop).schema.names)
     # Formats for all columns, and for those that the file has: others it need not have.
     formats = [text for text in config.number_format if text.rpartition("=")[0] in ("", *present)]
     alone = AuditConfig(
         data=config.public_data,
+        # The file need not have what is left out; of a group it may tell who its rows are.
+        drop=tuple(n for n in config.drop if n in present and n not in config.group),
         contrast=config.contrast,
         missing_values=config.missing_values,
         number_format=tuple(formats),
