@@ -58,6 +58,7 @@ def train(
     from fairaudit.release.lines import held_out_lines, plan_lines
     from fairaudit.release.model_folder import refuse_taken
     from fairaudit.release.planned import ReleaseRequest, plan_release
+    from fairaudit.report.load import report_file
     from fairaudit.report.safe_names import plain
 
     screen = Screen(quiet=quiet)
@@ -81,7 +82,7 @@ def train(
     from fairaudit.release.train import release, write_held_out
 
     checks = release(plan, out)
-    kept = write_held_out(report, out, checks)
+    kept = write_held_out(report_file(report), out, checks)
     wrote = f"Wrote {plain(str(out), 1000)}; `fairaudit predict` reads it"
     screen.lines([*held_out_lines(checks, plain(str(kept), 1000)), wrote])
 

@@ -356,7 +356,7 @@ def write_held_out(report: Path, out: Path, checks: Sequence[HeldOut]) -> Path:
     The accuracies are exact functions of rows, so they are no part of the model's folder.
 
     Args:
-        report: Path of the report.
+        report: Path of the report's file.
         out: The model's folder, by which the file is named.
         checks: The accuracy of each group.
 

@@ -11,6 +11,7 @@ from fairaudit.report.measures import (
     cost_names,
     detected_gap,
     is_detected,
+    is_known,
     main_gap,
     measure_title,
     named_gaps,
@@ -71,23 +72,24 @@ def comparison_of(report: Report, arm: ArmFacts, grouping: str) -> Comparison | 
 def table_columns(report: Report) -> tuple[MeasureColumn, ...]:
     """The measures of a report's tables, a column for each: costs and misalignment.
 
-    Where no model is compared with another, the columns are metrics of the models themselves. A
-    measure is left out where no group has a number.
+    Where no model is compared with another, the columns are metrics of the models themselves: those
+    of the summary, and those that a rule names. A measure is left out where no group has a number.
     """
     label = report.data.label
     if not report.costs:
-        names = [name for name, spec in METRICS.items() if spec.is_in_summary]
+        in_rules = {gate.metric for gate in report.gates}
+        names = [name for name, spec in METRICS.items() if spec.is_in_summary or name in in_rules]
         return tuple(
             MeasureColumn(name, METRICS[name].words, _counted(name))
             for name in names
-            if _is_known(report.comparisons, name)
+            if is_known(report.comparisons, name)
         )
-    names = [name for name in shown_costs(report) if _is_known(report.costs, name)]
+    names = shown_costs(report)
     # Where the classes are the groups, the recall of a class repeats the accuracy of its group.
     if any(grouping.name == label.column for grouping in report.data.groupings):
         names = [name for name in names if spec_of(name).cost_of != "tpr"]
     columns = [MeasureColumn(name, *measure_title(name, label)) for name in names]
-    if _is_known(report.costs, MISALIGNMENT):
+    if is_known(report.costs, MISALIGNMENT):
         columns.append(MeasureColumn(MISALIGNMENT, METRICS[MISALIGNMENT].title, "degrees"))
     return tuple(columns)
 
@@ -95,13 +97,6 @@ def table_columns(report: Report) -> tuple[MeasureColumn, ...]:
 def _counted(metric: str) -> str:
     """What a model's own number of a metric is counted in: a fraction is shown in per cent."""
     return "%" if METRICS[metric].unit == "fraction" else METRICS[metric].counted
-
-
-def _is_known(comparisons: Iterable[Comparison], metric: str) -> bool:
-    """Whether any group has a value of the metric."""
-    return any(
-        group.value(metric) is not None for compared in comparisons for group in compared.by_group
-    )
 
 
 def _table(

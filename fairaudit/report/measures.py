@@ -8,7 +8,7 @@ of index 2.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from fairaudit.metrics.registry import METRICS, costs, part_of, spec_of
 from fairaudit.report.model import Report
@@ -18,7 +18,7 @@ from fairaudit.report.types.facts import LabelFacts
 from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
 
 COST = "privacy_cost"  # the one that a report leads with
-_MOST_SHOWN = 6  # measures in a table or chart
+_MOST_SHOWN = 6  # measures in a table or chart, but for those that a rule names
 _SCALES = {"fraction": POINTS, "degrees": DEGREES, "nats a step": READINGS}
 
 
@@ -142,15 +142,40 @@ def _largest_possible(gap: Gap) -> float:
 
 
 def shown_costs(report: Report) -> list[str]:
-    """The measures that tables and charts show, at most six.
+    """The measures that tables and charts show: the first six, and those that a rule names."""
+    named = _costs_in_rules(report)
+    names = _costs_to_show(report)
+    return names[:_MOST_SHOWN] + [name for name in names[_MOST_SHOWN:] if name in named]
 
-    Of a cost by class only the classes that findings of some comparison are about.
+
+def left_out_costs(report: Report) -> list[str]:
+    """The measures that tables and charts have no room for."""
+    shown = shown_costs(report)
+    return [name for name in _costs_to_show(report) if name not in shown]
+
+
+def _costs_to_show(report: Report) -> list[str]:
+    """The measures of which any group has a value, if there were room for all.
+
+    Of a cost by class only the classes that findings of some comparison are about, or a rule.
     """
-    in_findings: set[str] = set()
+    wanted = _costs_in_rules(report)
     for comparison in report.costs:
-        in_findings |= set(measures(comparison))
-    names = [name for name in all_costs(report) if name in in_findings or "[" not in name]
-    return names[:_MOST_SHOWN]
+        wanted |= set(measures(comparison))
+    names = [name for name in all_costs(report) if name in wanted or "[" not in name]
+    return [name for name in names if is_known(report.costs, name)]
+
+
+def _costs_in_rules(report: Report) -> set[str]:
+    """The costs that rules name, whole or in part: ``tpr_cost[2]`` of ``tpr_cost[2].noise``."""
+    return {gate.metric.removesuffix(f".{part_of(gate.metric)}") for gate in report.gates}
+
+
+def is_known(comparisons: Iterable[Comparison], metric: str) -> bool:
+    """Whether any group has a value of the metric."""
+    return any(
+        group.value(metric) is not None for compared in comparisons for group in compared.by_group
+    )
 
 
 def all_costs(report: Report) -> list[str]:
@@ -240,11 +265,12 @@ def measure_text(metric: str, label: LabelFacts) -> str:
     spec = spec_of(metric)
     if spec.cost_of:
         spec = METRICS[spec.cost_of]
+    words = spec.words.partition(" (")[0]  # ``loss (nats)`` without its unit
     class_index = metric.partition("[")[2].removesuffix("]")  # "2" of ``tpr_cost[2]``
     if class_index.isdecimal():
         # The true positive rate of one class is what is known as the recall of that class.
         name = label.classes[int(class_index)].name
-        return f"recall of {name}" if spec.name == "tpr" else f"{spec.words} of {name}"
+        return f"recall of {name}" if spec.name == "tpr" else f"{words} of {name}"
     # Where nobody said which class people want, it is not called selected.
     if "favourable" in spec.needs and label.is_assumed:
         return f"share predicted {label.favourable}"
@@ -253,7 +279,7 @@ def measure_text(metric: str, label: LabelFacts) -> str:
     is_other_class = label.favourable not in (None, label.positive)
     if is_other_class and spec.name == "tpr":
         return f"recall of {label.favourable}"
-    return spec.words.partition(" (")[0]  # ``loss (nats)`` without its unit
+    return words
 
 
 def metric_text(metric: str, classes: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ import pytest
 from people import predicted
 from second_reader import shown
 
+from fairaudit.cli.lines import result_lines
 from fairaudit.cli.lines_compare import change_lines
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.data.dataset import Grouping
@@ -25,7 +26,9 @@ from fairaudit.metrics.registry import (
     within_model,
 )
 from fairaudit.metrics.within_model import ArmPredictions, LabelOutcome
+from fairaudit.report.cost_charts import cost_chart
 from fairaudit.report.frames import AuditReport
+from fairaudit.report.group_rows import group_tables
 from fairaudit.report.load import load_report
 from fairaudit.report.measures import measure_text
 from fairaudit.score import ScoreConfig, score
@@ -240,7 +243,7 @@ def test_a_metric_without_an_interval_says_why(tmp_path, monkeypatch):
     )  # its table has intervals
 
 
-def test_a_cost_that_is_added_is_in_every_output(tmp_path, third):
+def test_a_cost_that_is_added_is_in_every_output(tmp_path, third, monkeypatch):
     rules = [
         "brier_cost_gap > 0.01",
         "brier_cost@sex=M > 1",
@@ -273,12 +276,50 @@ def test_a_cost_that_is_added_is_in_every_output(tmp_path, third):
     label = report.data.label
     assert measure_text("fpr_cost[1]", label) == f"false positive rate of {label.classes[1].name}"
     assert measure_text("tpr_cost[1]", label) == f"recall of {label.classes[1].name}"
+    in_brackets = replace(METRICS["precision"], words="markedness (precision + npv - 1)")
+    monkeypatch.setitem(METRICS, "precision", in_brackets)
+    assert measure_text("precision", label) == "markedness"
+    assert measure_text("precision[1]", label) == f"markedness of {label.classes[1].name}"
     frame = AuditReport.of(report).by_group().set_index("group")
     assert frame.loc["F", "brier_cost_low"] == pytest.approx(held["brier_cost"].low, rel=1e-5)
     again, _ = scored(tmp_path, "private", "base")
     lines = "\n".join(change_lines(compare_reports(report, again), every=False))
     assert "brier_cost_gap" in lines
     assert "auc_cost" in lines
+
+
+def test_more_costs_than_tables_have_room_for_are_counted_and_a_rules_own_is_shown(
+    tmp_path, third, monkeypatch
+):
+    """Eight costs: a table has the first six, and the last one where a rule names it."""
+    last = cost_of(ADDED[1], "npv_cost", "negative predictive value lost in private training")
+    monkeypatch.setitem(METRICS, last.name, last)
+    for rules, shown_costs, others in (
+        ([], 6, "report.json has 2 more costs: fpr_cost, npv_cost."),
+        (["npv_cost_gap.noise > 0"], 7, "report.json has 1 more cost: fpr_cost."),
+        (["npv_cost@sex=M > 1pt", "fpr_cost_gap > 1pt"], 8, ""),
+    ):
+        report, _ = scored(tmp_path, "private", "base", fail_on=rules)
+        (table,) = group_tables(report)
+        assert [column.metric for column in table.columns][:3] == [*costs()][:3]
+        assert len(table.columns) == shown_costs
+        assert ("npv_cost" in [column.metric for column in table.columns]) == bool(rules)
+        assert len(cost_chart(report).panels) == shown_costs
+        terminal = " ".join(result_lines(report))
+        pages = [(tmp_path / "private" / name).read_text("utf-8") for name in ("report.md",)]
+        pages.append(shown((tmp_path / "private" / "report.html").read_text("utf-8")))
+        for text in (*(page.replace("\\", "") for page in pages), terminal):
+            assert "report.json has" not in text if not others else others in text
+
+
+def test_a_metric_that_a_rule_names_is_in_the_summary_of_predictions(tmp_path):
+    report, _ = scored(tmp_path, "private", fail_on=["npv_gap > 1pt"])
+    (table,) = group_tables(report)
+    (row,) = [row for row in table.rows if row.groups == ("F",)]
+    npv = table.cell(row, "npv").number.value
+    assert npv == pytest.approx(expected(predictions(), "private")["F"][1], abs=1e-6)
+    (without,) = group_tables(scored(tmp_path, "private")[0])
+    assert "npv" not in [column.metric for column in without.columns]
 
 
 def test_a_cost_that_is_added_comes_in_parts_and_against_a_constant(third):

@@ -37,9 +37,12 @@ def typed(capsys, monkeypatch, tmp_path):
     return _typed
 
 
-def test_a_model_is_trained_checked_and_predicts(typed, stored, tmp_path):
+@pytest.mark.parametrize("named_by", ["file", "folder"])
+def test_a_model_is_trained_checked_and_predicts(typed, stored, tmp_path, named_by):
     report = stored(fail_on=["epsilon > 1000"])
-    code, said = typed("train", "--from", report, "--method", "dpsgd", "--out", "model")
+    named = report if named_by == "file" else report.parent
+    (report.parent / "held-out-model.json").unlink(missing_ok=True)
+    code, said = typed("train", "--from", named, "--method", "dpsgd", "--out", "model")
     assert code == 0
     assert "rules: pass" in said
     assert "where one new training lies with 95 % probability" in said

@@ -27,6 +27,7 @@ from fairaudit.report.document import (
 )
 from fairaudit.report.group_rows import group_tables
 from fairaudit.report.group_table import GroupTable
+from fairaudit.report.measures import left_out_costs
 from fairaudit.report.messages.base import SERIES
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import UNKNOWN
@@ -77,11 +78,25 @@ def section(report: Report) -> Section | None:
     if folded:
         more = numbered(len(folded), "more method is", "more methods are")
         brief.append(Text(f"{more} in the report's page and text."))
+    left_out = _left_out_line(report)
+    brief += left_out
     drawn: tuple[Block, ...] = ()
     chart = cost_chart(report)
     if chart is not None:
         drawn = (Figures((chart,), is_drawn_by_table=True),)
-    return Section(SUMMARY, "Summary", (*shown_first, *folded, *drawn), tuple(brief))
+    return Section(SUMMARY, "Summary", (*shown_first, *folded, *left_out, *drawn), tuple(brief))
+
+
+def _left_out_line(report: Report) -> tuple[Text, ...]:
+    """The line on the costs that tables and charts have no room for; () where they show all."""
+    names = left_out_costs(report)
+    if not names:
+        return ()
+    costs = numbered(len(names), "more cost", "more costs")
+    shown = ", ".join(plain(name) for name in names[:_MOST_ITEMS])
+    if len(names) > _MOST_ITEMS:
+        shown += f" and {len(names) - _MOST_ITEMS} more"
+    return (Text(f"report.json has {costs}: {shown}."),)
 
 
 def _axes(tables: Sequence[GroupTable]) -> dict[str, tuple[tuple[float, float], ...]]:
