@@ -37,7 +37,7 @@ from fairaudit.data.reading.refused import other_kind
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.reading.text_form import BLANK, TextForm
 from fairaudit.data.reading.values import USUAL_MARKS
-from fairaudit.errors import DataError, numbered
+from fairaudit.errors import DataError, FairauditError, numbered
 from fairaudit.messages.names import listed, nearest, quoted
 
 _TEXTS = frozenset({".csv", ".tsv", ".tab", ".txt", ".psv", ".data", ".dat", ".test"})
@@ -46,6 +46,7 @@ _ENDINGS = _TEXTS.union(*(one.endings for one in FORMATS))
 _DECLARABLE = ("label", "positive", "favourable")
 _SIMPLE_NAME = re.compile(r"\w[\w .-]*")  # of a column
 _HEADER_BYTES = 1 << 16  # enough to tell a format and a first line
+_DAMAGE = (pa.ArrowException, MemoryError, OSError, UnicodeError)  # what reading a file may raise
 # Arrow's CSV reader would handle SIGINT and SIGTERM itself, and lose one that comes as it ends.
 pa.enable_signal_handlers(False)
 
@@ -129,7 +130,8 @@ def open_source(path: Path, *, is_alone: bool = False, names: Sequence[str] = ()
         else:
             if not typed.may_be_packed and packing_of(path) is not None:
                 raise DataError(f"{path.name} is a packed {typed.name} file", "unpack it")
-            schema = typed.schema(path)
+            with _damage_of_any_library(path):
+                schema = typed.schema(path)
         columns = list(schema.names)  # undecodable names show here
     if not columns:
         raise DataError(f"{path.name} has no columns")
@@ -404,7 +406,9 @@ def _read_csv(source: TableFile, convert: pacsv.ConvertOptions) -> pa.Table:
 
 def _typed_columns(source: TableFile, columns: Sequence[str]) -> pa.Table:
     """The named columns of a file that stores types, in the types that it gives them."""
-    return next(one for one in FORMATS if one.name == source.format).read(source.path, columns)
+    typed = next(one for one in FORMATS if one.name == source.format)
+    with _damage_of_any_library(source.path):
+        return typed.read(source.path, columns)
 
 
 def _as_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -499,7 +503,7 @@ def explained(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (pa.ArrowException, MemoryError, OSError, UnicodeError) as error:
+    except _DAMAGE as error:
         message = f"{path.name} cannot be read: it is damaged, or memory is short"
         row = re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", str(error))
         if row:
@@ -508,3 +512,36 @@ def explained(path: Path) -> Iterator[None]:
         elif "UTF" in str(error) or "codec" in str(error):
             raise DataError(f"{path.name} is not UTF-8 text", "save it as UTF-8") from None
         raise DataError(message) from None
+
+
+@contextmanager
+def _damage_of_any_library(path: Path) -> Iterator[None]:
+    """Turn what a reader of ``FORMATS`` raises because of the file into what `explained` knows.
+
+    Libraries raise what they like where a file is cut. A mistake in our own code stays what it is.
+    """
+    try:
+        yield
+    except (FairauditError, *_DAMAGE):
+        raise
+    except Exception as error:
+        if _is_of_content(error):
+            raise OSError(f"{path.name} is damaged") from error
+        raise
+
+
+def _is_of_content(error: Exception) -> bool:
+    """Whether an error of a reader is due to what the file holds, and is no mistake of our code.
+
+    It is if a library raised it or defines its type. A library that is compiled may leave no trace
+    of where it raised one of Python's own types: of these a ValueError, an EOFError and a
+    StopIteration are due to the file, whoever raised them.
+    """
+    if isinstance(error, (ValueError, EOFError, StopIteration)):
+        return True
+    where = error.__traceback__
+    while where is not None and where.tb_next is not None:
+        where = where.tb_next
+    raised_in = "" if where is None else str(where.tb_frame.f_globals.get("__name__"))
+    is_ours = raised_in.partition(".")[0] == "fairaudit"
+    return not is_ours or type(error).__module__ != "builtins"
