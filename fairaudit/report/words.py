@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from fairaudit.metrics.registry import within_model
+
 # A term as it is written in sentences -> what it means. A page explains each where it first stands.
 TERMS: Mapping[str, str] = {
     "privacy cost": "How many more rows of a group, of a hundred, are predicted wrongly because "
@@ -52,7 +54,23 @@ TERMS: Mapping[str, str] = {
 }
 
 
+def terms() -> Mapping[str, str]:
+    """The terms, and the titles of metrics that are no term yet, with the registry's words."""
+    found = dict(TERMS)
+    known = {term.casefold() for term in TERMS}
+    for spec in within_model():
+        # Words that only add a unit to the title, as ``loss (nats)``, explain nothing.
+        if spec.title.casefold() not in known and spec.words.partition(" (")[0] != spec.title:
+            found[spec.title] = f"{sentence_case(spec.words)}."
+    return found
+
+
+def sentence_case(words: str) -> str:
+    """Words with a capital letter at the start."""
+    return words[:1].upper() + words[1:]
+
+
 def explanation(term: str) -> str | None:
     """What a term means, in whatever case it is written; None where it is no term of a report."""
-    known = {name.casefold(): text for name, text in TERMS.items()}
+    known = {name.casefold(): text for name, text in terms().items()}
     return known.get(term.casefold())

@@ -2,6 +2,7 @@ import json
 import re
 import signal
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ from handmade import built, dataset, findings, plan
 from fairaudit import errors
 from fairaudit.cli import app
 from fairaudit.data.inputs.spool import Shared
+from fairaudit.gate.grammar import parse_rule
+from fairaudit.methods.catalog import catalog
+from fairaudit.metrics.registry import METRICS
 from fairaudit.planning.flow import Audit
 
 COMMANDS = (
@@ -175,4 +179,55 @@ def test_terms_and_codes_are_explained(capsys):
     assert "misalignment" in listed
     assert "from_clipping" in listed
     assert app.main(["explain", "exces risk"]) == 2
-    assert "excess risk" in capsys.readouterr().err
+    assert "did you mean 'excess risk'?" in capsys.readouterr().err
+    assert app.main(["explain", "tpr_csot"]) == 2
+    assert "did you mean 'tpr_cost'?" in capsys.readouterr().err
+    assert app.main(["explain", "dpsdg"]) == 2
+    assert "did you mean 'dpsgd'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_every_metric_is_explained_with_its_form_in_rules(capsys, name):
+    assert app.main(["explain", name]) == 0
+    said = capsys.readouterr().out.strip()
+    meaning, _, forms = said.removeprefix(f"{name}: ").partition(" In rules: ")
+    assert re.fullmatch(r"[A-Z].+\.", meaning)
+    names = forms.removesuffix(".").split(", ")
+    assert names[0] == name
+    assert all(parse_rule(f"{form} > 0.4").metric.key == name for form in names)
+    assert (f"{name}_gap" in names) == ("no gap" not in METRICS[name].needs)
+
+
+@pytest.mark.parametrize("name", catalog())
+def test_every_method_is_explained_with_its_form_in_rules(capsys, name):
+    assert app.main(["explain", name]) == 0
+    said = capsys.readouterr().out.strip()
+    assert said.startswith(f"{name}: ")
+    assert catalog()[name].summary[1:] in said
+    form = re.search(r"In rules behind a metric: (\S+)\. ", said)[1]
+    assert parse_rule(f"{form} < 0.5").arm == name
+
+
+def test_words_of_rules_are_explained_as_users_type_them(capsys, monkeypatch):
+    """A metric that is added, a gap, a rate of one class, an alias, blanks for underscores."""
+    npv = replace(METRICS["precision"], name="npv", words="negative predictive value")
+    monkeypatch.setitem(METRICS, "npv", npv)
+    for topic, words in (
+        ("npv", "Negative predictive value. In rules: npv, npv_gap."),
+        ("calibration_error", "predicted chances"),
+        ("calibration error", "In rules: calibration_error, calibration_error_gap."),
+        ("Privacy Cost", "In rules: privacy_cost, privacy_cost_gap."),
+        ("tpr_cost", "True positive rate lost in private training. In rules: tpr_cost, "),
+        ("tpr_gap", "Gap between groups in true positive rate. In rules: tpr_gap."),
+        ("tpr[2]", "True positive rate of class 2."),
+        ("epsilon", "Smaller is more private. In rules: epsilon."),
+        ("dp-sgd", "Clip each record's gradient"),
+    ):
+        assert app.main(["explain", topic]) == 0
+        said = capsys.readouterr().out
+        assert said.startswith(f"{topic}: ")
+        assert words in said
+    assert app.main(["explain"]) == 0
+    lists = dict(line.split(": ", 1) for line in capsys.readouterr().out.strip().splitlines())
+    assert lists["Metrics"].split(", ") == list(METRICS)
+    assert lists["Methods"].split(", ") == list(catalog())

@@ -1,6 +1,7 @@
 """A report explains its terms, and repeats the reader's own note."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from handmade import built, findings
@@ -9,11 +10,12 @@ from reports import report_of
 from several import several
 
 from fairaudit.cli.lines import result_lines
+from fairaudit.metrics.registry import METRICS
 from fairaudit.report.frames import AuditReport
 from fairaudit.report.render.html import to_html
 from fairaudit.report.render.html_words import Explained
 from fairaudit.report.render.markdown import to_markdown
-from fairaudit.report.words import TERMS, explanation
+from fairaudit.report.words import TERMS, explanation, terms
 
 
 def explained(page):
@@ -33,6 +35,15 @@ def test_each_term_is_explained_once_where_it_first_stands(make):
         before = re.sub("<[^>]*>", "\0", body)[: first.start()]
         assert term in [name.casefold() for name in marked], term
         assert before.endswith("\0"), f"{term} is not marked where it first stands"
+
+
+def test_the_title_of_a_metric_that_is_added_is_explained_by_the_registrys_words(monkeypatch):
+    assert terms() == TERMS  # those of today have terms, or words that are their title
+    npv = replace(METRICS["precision"], name="npv", words="negative predictive value", header="NPV")
+    monkeypatch.setitem(METRICS, "npv", npv)
+    assert explanation("npv") == "Negative predictive value."
+    assert Explained(terms())("NPV") == '<abbr title="Negative predictive value.">NPV</abbr>'
+    assert "\n- **NPV**: Negative predictive value." in to_markdown(built())
 
 
 def test_the_longer_term_is_explained_and_names_that_hold_one_are_not():

@@ -24,7 +24,7 @@ from fairaudit.report.render.html_words import Explained
 from fairaudit.report.safe_names import visible
 from fairaudit.report.sections.order import document
 from fairaudit.report.sections.summary import SUMMARY
-from fairaudit.report.words import TERMS
+from fairaudit.report.words import terms
 
 _SCALE = 2.0  # pixels of a PNG per pixel of the drawing, for screens of twice the density
 
@@ -94,7 +94,7 @@ class _Writer:
     """Writes the blocks of a page in their order; each term is explained where it first stands."""
 
     def __init__(self) -> None:
-        self._text = Explained(TERMS)
+        self._text = Explained(terms())
 
     def blocks(self, blocks: Sequence[doc.Block]) -> Markup:
         """Some blocks as HTML, one after another."""

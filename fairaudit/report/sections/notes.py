@@ -10,7 +10,7 @@ from fairaudit.report.document import Listing, Section, Strong, Text, Words, bul
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
 from fairaudit.report.types.facts import DataFacts
-from fairaudit.report.words import TERMS
+from fairaudit.report.words import terms
 from fairaudit.results.estimates import Comparison
 
 _MOST_NAMES, _MOST_NUMBERS = 12, 6  # columns of few values, and of numbers, that are named
@@ -136,7 +136,7 @@ def foot(report: Report) -> Words:
 
 def words(report: Report) -> Section | None:
     """The section that says what the terms of a report mean."""
-    items: list[Words] = [(Strong(term), f": {meaning}") for term, meaning in TERMS.items()]
+    items: list[Words] = [(Strong(term), f": {meaning}") for term, meaning in terms().items()]
     for method in dict.fromkeys(arm.method for arm in report.arms):
         with suppress(ConfigError):  # a method of another installation, or given predictions
             items.append((Strong(plain(method)), f": {plain(find(method).summary, 300)}."))
