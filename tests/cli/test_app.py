@@ -195,7 +195,7 @@ def test_every_metric_is_explained_with_its_form_in_rules(capsys, name):
     names = forms.removesuffix(".").split(", ")
     assert names[0] == name
     assert all(parse_rule(f"{form} > 0.4").metric.key == name for form in names)
-    assert (f"{name}_gap" in names) == ("no gap" not in METRICS[name].needs)
+    assert (f"{name}_gap" in names) == METRICS[name].has_gap
 
 
 @pytest.mark.parametrize("name", catalog())
