@@ -244,10 +244,20 @@ def test_every_packing_has_a_command_that_unpacks_it(tmp_path, packing):
     assert through_sed(path, "p", "1d") == f"{command} -dc < p | sed 1d"
 
 
-def test_where_rows_stand_alone_the_file_names_its_columns(tmp_path):
-    (tmp_path / "adult.data").write_text("\n".join(ADULT) + "\n")
-    with refused_in_one_line(DataError, "no line that names"):
-        open_source(tmp_path / "adult.data", is_alone=True, names=tuple(ADULT_NAMES.split(",")))
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("adult.data", "cat adult.data"),
+        ("my adult.data", "cat 'my adult.data'"),
+        ("adult.data.gz", "gzip -dc < adult.data.gz"),
+    ],
+)
+def test_where_rows_stand_alone_the_file_names_its_columns(tmp_path, name, command):
+    content = "\n".join(ADULT).encode() + b"\n"
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    with refused_in_one_line(DataError, "no line that names") as caught:
+        open_source(tmp_path / name, is_alone=True, names=tuple(ADULT_NAMES.split(",")))
+    assert f"(echo age,workclass,..; {command}) > named.csv" in caught.value.hint
 
 
 def test_what_to_do_works(tmp_path):

@@ -272,10 +272,11 @@ def _form(path: Path, head: bytes, names: Sequence[str], *, is_alone: bool) -> T
             refuse_odd_header(path, form)
         return form
     if is_alone:
+        rows = printing(path, shlex.quote(path.name))
         raise DataError(
             f"{path.name} has no line that names its columns",
             "where rows are read one by one the first line names them: write it into the file, "
-            f"(echo {','.join(names[:2])},..; {printing(path, path.name)}) > named.csv",
+            f"(echo {','.join(names[:2])},..; {rows}) > named.csv",
         )
     first = next((line for line in lines if line.strip() and not line.startswith("|")), "")
     form = TextForm.of(first, names)
