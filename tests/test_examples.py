@@ -60,7 +60,10 @@ def examples_folder(tmp_path_factory):
         method=["dpsgd"],
         **{**RECIPE, "group": ["sex"], "label": "approved", "batch_size": 512, "delta": None},
     ).path
-    release(plan_release(ReleaseRequest(report, "dpsgd", fitted=True)), path / "model")
+    release(
+        plan_release(ReleaseRequest(report, "dpsgd", set_aside=("--accept-fitted-preprocessing",))),
+        path / "model",
+    )
     return path
 
 

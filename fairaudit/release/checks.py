@@ -1,40 +1,69 @@
 """What speaks against training an arm for release, as its report alone tells.
 
 A check is given the arm and its report, and refuses by raising. ``fairaudit train`` runs all of
-``CHECKS``; an audit offers the command only where none refuses. What concerns privacy raises
-``PrivacyError``, what concerns data or options ``ConfigError``.
+``CHECKS``, and one that refuses may have an option that sets it aside; an audit offers the command,
+which has no such option, only where none refuses. What concerns privacy raises ``PrivacyError``,
+what concerns data or options ``ConfigError``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Final
 
-from fairaudit.errors import ConfigError, FairauditError, PrivacyError
+from fairaudit.errors import ConfigError, FairauditError, GateFailed, PrivacyError, Undecided
 from fairaudit.messages.names import listed, quoted, typed
 from fairaudit.report.model import Report
 from fairaudit.report.types.facts import ArmFacts
+from fairaudit.report.types.verdicts import Outcome, worst
 
 
-def refuse_unfit(audited: ArmFacts, report: Report) -> None:
-    """Run every check.
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Something that may speak against a release.
+
+    Args:
+        refuse: Raises where it does.
+        option: Of ``fairaudit train``, by which one trains all the same; "" where nothing does.
+    """
+
+    refuse: Callable[[ArmFacts, Report], None]
+    option: str = ""
+
+
+def refuse_unfit(audited: ArmFacts, report: Report, set_aside: Collection[str] = ()) -> list[str]:
+    """Run every check, and return the options without which one would have refused.
 
     Args:
         audited: The arm.
         report: Holds it.
+        set_aside: Options that were given.
 
     Raises:
-        PrivacyError, ConfigError: A check refuses.
+        FairauditError: A check refuses, and its option was not given.
     """
+    needed = []
     for check in CHECKS:
-        check(audited, report)
+        try:
+            check.refuse(audited, report)
+        except FairauditError:
+            if not check.option or check.option not in set_aside:
+                raise
+            needed.append(check.option)
+    return needed
 
 
-def is_fit(audited: ArmFacts, report: Report) -> bool:
-    """Whether no check refuses the arm."""
+def is_fit(audited: ArmFacts, report: Report, set_aside: Collection[str] = ()) -> bool:
+    """Whether no check refuses the arm, but for those that these options set aside."""
     try:
-        refuse_unfit(audited, report)
+        refuse_unfit(audited, report, set_aside)
     except FairauditError:
         return False
     return True
+
+
+def options() -> frozenset[str]:
+    """The options that set a check aside."""
+    return frozenset(check.option for check in CHECKS if check.option)
 
 
 def no_epsilon_of_its_own(audited: ArmFacts, report: Report) -> None:
@@ -90,8 +119,46 @@ def groups_of_quantiles(audited: ArmFacts, report: Report) -> None:
             )
 
 
-CHECKS: Final[tuple[Callable[[ArmFacts, Report], None], ...]] = (
-    no_epsilon_of_its_own,
-    contrasted_features,
-    groups_of_quantiles,
+def rules_that_do_not_pass(audited: ArmFacts, report: Report) -> None:
+    """Refuse an arm of which a rule of the report does not pass.
+
+    Raises:
+        GateFailed, Undecided: A rule does not pass, or the audit is not complete.
+    """
+    if gates_pass(report, audited.key):
+        return
+    hint = "--despite-gates trains all the same, which the evidence says"
+    outcomes = outcomes_of(report, audited.key)
+    failing = [rule for rule, outcome in outcomes.items() if outcome == "fail"]
+    rules = "; ".join(rule for rule, outcome in outcomes.items() if outcome != "pass")
+    if report.status != "complete":
+        raise Undecided("the audit is not complete: a seed failed", hint=hint)
+    if failing:
+        raise GateFailed(f"the report's gates fail: {'; '.join(failing)}", hint=hint)
+    raise Undecided(f"the report's gates are inconclusive: {rules}", hint=hint)
+
+
+def outcomes_of(report: Report, arm: str) -> dict[str, Outcome]:
+    """Text of each rule -> its outcome for one arm: the worst of the numbers that it judges there.
+
+    Of a rule that judges no number of the arm it is the outcome for the whole report.
+    """
+    outcomes = {}
+    for gate in report.gates:
+        own = [target.outcome for target in gate.targets if target.arm == arm]
+        outcomes[gate.rule] = worst(own) if own else gate.outcome
+    return outcomes
+
+
+def gates_pass(report: Report, arm: str) -> bool:
+    """Whether the audit is complete and every rule, if there is one, passes for the arm."""
+    passing = {"pass"}.issuperset(outcomes_of(report, arm).values())
+    return report.status == "complete" and passing
+
+
+CHECKS: Final = (
+    Check(no_epsilon_of_its_own),
+    Check(contrasted_features),
+    Check(groups_of_quantiles),
+    Check(rules_that_do_not_pass, "--despite-gates"),
 )

@@ -63,6 +63,11 @@ def train(
 
     screen = Screen(quiet=quiet)
     refuse_taken(out)
+    given = {
+        "--despite-change": despite_change,
+        "--despite-gates": despite_gates,
+        "--accept-fitted-preprocessing": accept_fitted_preprocessing,
+    }
     request = ReleaseRequest(
         report,
         method,
@@ -70,9 +75,7 @@ def train(
         epsilon,
         data,
         model,
-        despite_change=despite_change,
-        despite_gates=despite_gates,
-        fitted=accept_fitted_preprocessing,
+        set_aside=tuple(option for option, is_given in given.items() if is_given),
         out=out,
         device=device,
     )

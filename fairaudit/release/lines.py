@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from fairaudit.errors import numbered
 from fairaudit.messages.names import listed
 from fairaudit.privacy.events import shown_up
+from fairaudit.release.checks import outcomes_of
 from fairaudit.release.held_out import HeldOut
 from fairaudit.release.model_recipe import TableInputs
-from fairaudit.release.next_command import outcomes_of
 from fairaudit.release.planned import ReleasePlan
 from fairaudit.report.render.terminal import aligned
 from fairaudit.report.safe_names import plain

@@ -1,30 +1,11 @@
-"""The ``fairaudit train`` command after an audit, and whether the audit's rules allow it."""
+"""The ``fairaudit train`` command after an audit."""
 
 import shlex
 
 from fairaudit.config.model_names import is_factory
-from fairaudit.release.checks import is_fit
+from fairaudit.release.checks import is_fit, options
 from fairaudit.report.model import Report
 from fairaudit.report.types.facts import ArmFacts
-from fairaudit.report.types.verdicts import Outcome, worst
-
-
-def outcomes_of(report: Report, arm: str) -> dict[str, Outcome]:
-    """Text of each rule -> its outcome for one arm: the worst of the numbers that it judges there.
-
-    Of a rule that judges no number of the arm it is the outcome for the whole report.
-    """
-    outcomes = {}
-    for gate in report.gates:
-        own = [target.outcome for target in gate.targets if target.arm == arm]
-        outcomes[gate.rule] = worst(own) if own else gate.outcome
-    return outcomes
-
-
-def gates_pass(report: Report, arm: str) -> bool:
-    """Whether the audit is complete and every rule, if there is one, passes for the arm."""
-    passing = {"pass"}.issuperset(outcomes_of(report, arm).values())
-    return report.status == "complete" and passing
 
 
 def next_command(report: Report, path: str, arm: str = "") -> str:
@@ -41,10 +22,10 @@ def next_command(report: Report, path: str, arm: str = "") -> str:
     match = None
     for candidate in report.arms:
         is_asked = arm in ("", candidate.key) and _is_trained(candidate)
-        if is_asked and is_fit(candidate, report):
+        if is_asked and is_fit(candidate, report, options()):
             match = candidate
             break
-    if match is None or not gates_pass(report, match.key):
+    if match is None or not is_fit(match, report):  # the command sets nothing aside
         return ""
     words = ["fairaudit", "train", "--from", path, "--method", match.method]
     if match.variant:

@@ -12,7 +12,7 @@ from fairaudit.data.codebook import Codebook, KnownGroups, read_by
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.inputs.shared import share_inputs
 from fairaudit.data.inputs.student_pool import known_by, pool_digest, read_public
-from fairaudit.errors import ConfigError, GateFailed, PrivacyError, Undecided
+from fairaudit.errors import ConfigError, PrivacyError
 from fairaudit.execution.model_check import examine
 from fairaudit.messages.names import listed, quoted
 from fairaudit.methods.catalog import find
@@ -25,12 +25,13 @@ from fairaudit.planning.search import CandidateSearch
 from fairaudit.planning.settings import SettingsResolver
 from fairaudit.privacy.accounting import MOST_STEPS
 from fairaudit.release.checks import refuse_unfit
-from fairaudit.release.next_command import gates_pass, outcomes_of
 from fairaudit.report.load import parsed, report_bytes, report_file
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import stored_options
 from fairaudit.report.types.facts import ArmFacts, TrainingFacts
 
+OTHER_DATA = "--despite-change"  # trains on other data than the audited ones
+FITTED = "--accept-fitted-preprocessing"  # accepts what is an exact function of training rows
 # Fields of an arm's privacy that follow from its numbers and must be what the report says.
 _GUARANTEED = {"guarantee", "event", "epsilon", "delta", "base_epsilon"}
 
@@ -47,9 +48,8 @@ class ReleaseRequest:
         data: Where the data lie now; None: where they lay for the audit.
         model: ``module:factory`` of the user's own model: its code is run, so the user names it and
             the report does not. None: a built-in model.
-        despite_change: Whether to train on other data than the audited ones.
-        despite_gates: Whether to train though a rule does not pass.
-        fitted: Whether to accept preprocessing that is an exact function of training rows.
+        set_aside: Options by which one trains though a check refuses: those of ``CHECKS``, and two
+            that the data decide, ``OTHER_DATA`` and ``FITTED``.
         out: Where the model shall be: columns too large for memory take space on that disk
             meanwhile. None: the audit's output folder.
         device: Where to compute, ``auto``, ``cpu`` or ``cuda``; noise is drawn on the CPU all the
@@ -62,9 +62,7 @@ class ReleaseRequest:
     epsilon: float | None = None
     data: Path | None = None
     model: str | None = None
-    despite_change: bool = False
-    despite_gates: bool = False
-    fitted: bool = False
+    set_aside: tuple[str, ...] = ()
     out: Path | None = None
     device: str = "auto"
 
@@ -133,8 +131,7 @@ def plan_release(request: ReleaseRequest) -> ReleasePlan:
             f"{name} is of given predictions: nothing was trained", hint="audit first"
         )
     audited = _audited(report, request)
-    refuse_unfit(audited, report)
-    overrides = _overridden_gates(audited, report, request)
+    overrides = refuse_unfit(audited, report, request.set_aside)
     config = _config(report, audited, request)
     refuse_other_factory(config.model, request.model)
     pool = None  # sha256 of --public-data, if one is given and the method learns from it
@@ -142,7 +139,7 @@ def plan_release(request: ReleaseRequest) -> ReleasePlan:
         pool = pool_digest(config)
     dataset = read_by(codebook_of(report, config, by_public=pool is not None), config)
     if _is_other_data(report, request, dataset, pool):
-        overrides.append("--despite-change")
+        overrides.append(OTHER_DATA)
     plan = ReleasePlan(
         config,
         dataset,
@@ -154,27 +151,6 @@ def plan_release(request: ReleaseRequest) -> ReleasePlan:
     )
     overrides += _overridden_fitting(plan, request)
     return replace(plan, overrides=tuple(overrides))
-
-
-def _overridden_gates(audited: ArmFacts, report: Report, request: ReleaseRequest) -> list[str]:
-    """The option by which an arm is trained though a rule does not pass; [] where all pass.
-
-    Raises:
-        GateFailed, Undecided: A rule does not pass, and the request does not override it.
-    """
-    if gates_pass(report, audited.key):
-        return []
-    if request.despite_gates:
-        return ["--despite-gates"]
-    hint = "--despite-gates trains all the same, which the evidence says"
-    outcomes = outcomes_of(report, audited.key)
-    failing = [rule for rule, outcome in outcomes.items() if outcome == "fail"]
-    rules = "; ".join(rule for rule, outcome in outcomes.items() if outcome != "pass")
-    if report.status != "complete":
-        raise Undecided("the audit is not complete: a seed failed", hint=hint)
-    if failing:
-        raise GateFailed(f"the report's gates fail: {'; '.join(failing)}", hint=hint)
-    raise Undecided(f"the report's gates are inconclusive: {rules}", hint=hint)
 
 
 def _overridden_fitting(plan: ReleasePlan, request: ReleaseRequest) -> list[str]:
@@ -190,14 +166,14 @@ def _overridden_fitting(plan: ReleasePlan, request: ReleaseRequest) -> list[str]
     fitted = set(dataset.features.column_names) - set(dataset.declared)
     if not fitted or dataset.image_shape is not None or not plan.fits_on_own_records:
         return []
-    if not request.fitted:
+    if FITTED not in request.set_aside:
         raise PrivacyError(
             f"{len(fitted)} of {dataset.features.num_columns} columns are not declared: their "
             "scales and levels would be exact functions of the rows, outside of epsilon",
             hint="audit with --columns (`fairaudit init --columns` writes a file to start "
             "from), or --accept-fitted-preprocessing, which the card says",
         )
-    return ["--accept-fitted-preprocessing"]
+    return [FITTED]
 
 
 def codebook_of(report: Report, config: AuditConfig, *, by_public: bool) -> Codebook:
@@ -281,7 +257,7 @@ def _is_other_data(
     changed = [file for file in read if file[1] != file[2]]
     if not changed:
         return False
-    if not request.despite_change:
+    if OTHER_DATA not in request.set_aside:
         name, now, then = changed[0]
         raise ConfigError(
             f"{name} is not what was audited: sha256 {now[:8]}…, in the report {then[:8]}…",

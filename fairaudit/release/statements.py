@@ -13,8 +13,8 @@ from fairaudit.execution.trained import KeptTraining
 from fairaudit.methods.catalog import find
 from fairaudit.planning.guarantees import OWN_MODULE
 from fairaudit.privacy.events import PrivacyEvent, event_to_json, shown_up
+from fairaudit.release.checks import gates_pass, outcomes_of
 from fairaudit.release.model_recipe import LinearMake, NetworkMake, ReleaseRecipe
-from fairaudit.release.next_command import gates_pass, outcomes_of
 from fairaudit.release.planned import ReleasePlan
 from fairaudit.report.numbers import spoken_rates
 from fairaudit.report.render.markdown import literal

@@ -17,10 +17,10 @@ from reports import sealed
 
 from fairaudit.cli.app import main
 from fairaudit.cli.lines import next_lines
-from fairaudit.errors import FairauditError, PrivacyError
+from fairaudit.errors import ConfigError, FairauditError, PrivacyError
 from fairaudit.release import checks
 from fairaudit.release.next_command import next_command
-from fairaudit.release.planned import ReleaseRequest, plan_release
+from fairaudit.release.planned import FITTED, OTHER_DATA, ReleaseRequest, plan_release
 from fairaudit.release.train import train_for_release
 from fairaudit.report.load import load_report
 from fairaudit.report.render.markdown import to_markdown
@@ -232,8 +232,12 @@ def test_rules_stand_against_the_arms_that_they_fail_for(typed, stored):
     assert typed(*other)[0] == 1
 
 
-def test_what_a_check_refuses_is_not_offered(typed, stored, monkeypatch):
-    """A check that is added holds for the command that an audit prints, too."""
+@pytest.mark.parametrize("option", ["", "--despite-lateness"])
+def test_what_a_check_refuses_is_not_offered(typed, stored, monkeypatch, option):
+    """A check that is added holds for the command that an audit prints, too.
+
+    That command sets nothing aside, whatever option the check has.
+    """
     path = stored()
     report = load_report(path)
     assert next_command(report, str(path))
@@ -242,11 +246,33 @@ def test_what_a_check_refuses_is_not_offered(typed, stored, monkeypatch):
         assert (arm.key, held.data.rows) == ("dpsgd", report.data.rows)
         raise PrivacyError("too late")
 
-    monkeypatch.setattr(checks, "CHECKS", (*checks.CHECKS, too_late))
+    monkeypatch.setattr(checks, "CHECKS", (*checks.CHECKS, checks.Check(too_late, option)))
     assert next_command(report, str(path)) == ""
     code, message = typed("train", "--from", path, "--method", "dpsgd", "--out", "late")
     assert code == 5
     assert "too late" in message
+    others = tuple(one.option for one in checks.CHECKS if one.option != option)
+    with pytest.raises(PrivacyError, match="too late"):
+        plan_release(ReleaseRequest(path, "dpsgd", set_aside=others))
+    if option:
+        plan = plan_release(ReleaseRequest(path, "dpsgd", set_aside=(*others, option)))
+        assert plan.overrides == (option,)  # those that were not needed are not said
+
+
+def test_every_check_that_an_option_sets_aside_has_it_on_the_command_line(
+    typed, stored, monkeypatch
+):
+    def planned(request):
+        given.append(request.set_aside)
+        raise ConfigError("stopped")
+
+    given = []
+    monkeypatch.setattr("fairaudit.release.planned.plan_release", planned)
+    train = ("train", "--from", stored(), "--method", "dpsgd", "--out", "model")
+    known = [*checks.options(), OTHER_DATA, FITTED]
+    for options in ((), *((option,) for option in known)):
+        typed(*train, *options)
+        assert given.pop() == options
 
 
 def test_data_that_are_not_to_be_found_are_asked_for(stored, tmp_path, monkeypatch):

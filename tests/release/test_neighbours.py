@@ -108,7 +108,7 @@ def reports(tmp_path_factory):
 
 
 def planned(method, report, path):
-    return plan_release(ReleaseRequest(report, method, data=path, despite_change=True))
+    return plan_release(ReleaseRequest(report, method, data=path, set_aside=("--despite-change",)))
 
 
 def entering(plan):

@@ -30,7 +30,7 @@ def released(stored, tmp_path):
     """A folder, and what training itself predicts of the rows that it held out."""
 
     def _made(method="dpsgd", **options):
-        wish = {"fitted": True, **options.pop("wish", {})}
+        wish = {"set_aside": ("--accept-fitted-preprocessing",), **options.pop("wish", {})}
         choice = plan_release(
             ReleaseRequest(stored(**{"method": [method], **options}), method, **wish)
         )

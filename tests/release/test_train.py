@@ -129,7 +129,7 @@ def test_rules_that_do_not_pass_stop_it_unless_they_are_set_aside(
         with pytest.raises(error, match=re.escape(rules[0])) as caught:
             trained(fail_on=rules)
         assert caught.value.exit_code == code
-    made = trained(fail_on=rules, wish={"despite_gates": True})
+    made = trained(fail_on=rules, wish={"set_aside": ("--despite-gates",)})
     told = read(made.folder, "evidence.json")["predicate"]
     assert told["result"] == result
     assert sorted([*told["passedTests"], *told["warnedTests"], *told["failedTests"]]) == sorted(
@@ -148,7 +148,9 @@ def test_changed_data_stop_it_unless_the_evidence_may_say_so(stored, tmp_path):
     with pytest.raises(ConfigError, match="is not what was audited") as caught:
         plan_release(ReleaseRequest(**wish))
     assert caught.value.exit_code == 2
-    release(plan_release(ReleaseRequest(**wish, despite_change=True)), tmp_path / "model")
+    release(
+        plan_release(ReleaseRequest(**wish, set_aside=("--despite-change",))), tmp_path / "model"
+    )
     _, before, now = read(tmp_path / "model", "evidence.json")["predicate"]["configuration"]
     assert before["digest"] != now["digest"]
     assert now["annotations"]["overrides"] == ["--despite-change"]
@@ -160,7 +162,7 @@ def test_rows_that_cannot_be_read_are_left_out_and_told(stored, tmp_path):
     changed.loc[[0, 7], "y"] = "perhaps"
     changed.loc[3, "sex"] = "X"
     changed.to_parquet(tmp_path / "changed.parquet", index=False)
-    wish = {"data": tmp_path / "changed.parquet", "despite_change": True}
+    wish = {"data": tmp_path / "changed.parquet", "set_aside": ("--despite-change",)}
     plan = plan_release(ReleaseRequest(stored(), "dpsgd", **wish))
     assert "  rows    297 of 300 (audit: 300 of 300);" in "\n".join(plan_lines(plan))
     release(plan, tmp_path / "model")
@@ -239,7 +241,7 @@ def test_undeclared_columns_stop_it_unless_the_card_may_say_so(trained):
     with pytest.raises(PrivacyError, match="3 of 3 columns are not declared") as caught:
         trained(columns=None)
     assert caught.value.exit_code == 5
-    made = trained(columns=None, wish={"fitted": True})
+    made = trained(columns=None, wish={"set_aside": ("--accept-fitted-preprocessing",)})
     fitted = read(made.folder, "privacy.json")["fitted_without_privacy"]
     assert "mean and standard deviation of age" in fitted
     assert read(made.folder, "recipe.json")["fitted"] == fitted
@@ -265,7 +267,7 @@ def test_what_has_no_established_guarantee_is_refused(stored):
 def test_a_feature_that_was_contrasted_is_refused(stored):
     path = stored(contrast={"job": "cook"}, columns=None)
     with pytest.raises(ConfigError, match="--contrast"):
-        plan_release(ReleaseRequest(path, "dpsgd", fitted=True))
+        plan_release(ReleaseRequest(path, "dpsgd", set_aside=("--accept-fitted-preprocessing",)))
     declared = {"job": {"kind": "category", "categories": ["cook", "not cook"]}}
     path = stored(contrast={"job": "cook"}, columns={"columns": {**TOLD, **declared}})
     assert not next_command(load_report(path), "r.json")
@@ -288,9 +290,15 @@ def test_groups_cut_at_quantiles_of_the_rows_are_told_and_refused(stored):
     assert not load_report(path).data.fitted
     assert not next_command(load_report(path), "r.json")
     with pytest.raises(PrivacyError, match="quantiles") as caught:
-        plan_release(ReleaseRequest(path, "dpsgd", fitted=True))
+        plan_release(ReleaseRequest(path, "dpsgd", set_aside=("--accept-fitted-preprocessing",)))
     assert "--bin age=" in caught.value.hint
-    plan_release(ReleaseRequest(stored(group=["age"], bin={"age": "30,50"}), "dpsgd", fitted=True))
+    plan_release(
+        ReleaseRequest(
+            stored(group=["age"], bin={"age": "30,50"}),
+            "dpsgd",
+            set_aside=("--accept-fitted-preprocessing",),
+        )
+    )
 
 
 def test_one_epsilon_of_a_sweep_is_named(stored):
@@ -309,9 +317,9 @@ def test_an_audit_with_a_failed_seed_is_no_word_for_a_model(stored, monkeypatch)
     monkeypatch.setattr("fairaudit.release.planned.parsed", lambda *_, **__: partial)
     with pytest.raises(Undecided, match="not complete"):
         plan_release(ReleaseRequest(stored(), "dpsgd"))
-    assert plan_release(ReleaseRequest(stored(), "dpsgd", despite_gates=True)).overrides == (
-        "--despite-gates",
-    )
+    assert plan_release(
+        ReleaseRequest(stored(), "dpsgd", set_aside=("--despite-gates",))
+    ).overrides == ("--despite-gates",)
 
 
 # --- the folder
@@ -420,7 +428,9 @@ def test_a_split_that_the_data_bring_stays(stored, tmp_path):
     frame["part"] = np.where(np.arange(len(frame)) % 3, "train", "test")
     frame.to_parquet(tmp_path / "t.parquet", index=False)
     path = stored(data=tmp_path / "t.parquet", split_column="part", columns=None)
-    choice = plan_release(ReleaseRequest(path, "dpsgd", fitted=True))
+    choice = plan_release(
+        ReleaseRequest(path, "dpsgd", set_aside=("--accept-fitted-preprocessing",))
+    )
     trained = train_for_release(choice)
     assert trained.test.tolist() == list(range(0, 300, 3))
 
@@ -429,7 +439,9 @@ def test_scales_of_a_pool_of_test_rows_are_accepted_by_name_and_stated(stored, t
     path = stored(method=["pate-hard"], noise_multiplier=None, epsilon=[8.0], columns=None)
     with pytest.raises(PrivacyError, match="not declared"):
         plan_release(ReleaseRequest(path, "pate-hard"))
-    choice = plan_release(ReleaseRequest(path, "pate-hard", fitted=True))
+    choice = plan_release(
+        ReleaseRequest(path, "pate-hard", set_aside=("--accept-fitted-preprocessing",))
+    )
     write_model(choice, train_for_release(choice), tmp_path / "model")
     stated = json.loads((tmp_path / "model" / "privacy.json").read_text())
     assert len(stated["fitted_without_privacy"]) >= len(choice.dataset.features.column_names)
@@ -444,7 +456,9 @@ def test_a_student_gets_the_records_that_were_planned_whatever_the_coins_say(sto
     The event is the audit's.
     """
     path = stored(method=["pate-hard"], noise_multiplier=None, epsilon=[8.0])
-    choice = plan_release(ReleaseRequest(path, "pate-hard", fitted=True))
+    choice = plan_release(
+        ReleaseRequest(path, "pate-hard", set_aside=("--accept-fitted-preprocessing",))
+    )
     queries = int(choice.arm.settings["queries"])
     assert len({len(train_for_release(choice).test) for _ in range(6)}) > 1
 
@@ -463,7 +477,9 @@ def test_a_student_gets_the_records_that_were_planned_whatever_the_coins_say(sto
     "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: not enough memory")]
 )
 def test_a_training_without_memory_is_refused_as_one(stored, monkeypatch, error):
-    choice = plan_release(ReleaseRequest(stored(columns=None), "dpsgd", fitted=True))
+    choice = plan_release(
+        ReleaseRequest(stored(columns=None), "dpsgd", set_aside=("--accept-fitted-preprocessing",))
+    )
 
     class Hungry:
         def fit(self, task, observers):
