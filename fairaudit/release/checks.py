@@ -18,7 +18,7 @@ from fairaudit.report.types.verdicts import Outcome, worst
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ReleaseCheck:
     """Something that may speak against a release.
 
     Args:
@@ -157,8 +157,8 @@ def gates_pass(report: Report, arm: str) -> bool:
 
 
 CHECKS: Final = (
-    Check(no_epsilon_of_its_own),
-    Check(contrasted_features),
-    Check(groups_of_quantiles),
-    Check(rules_that_do_not_pass, "--despite-gates"),
+    ReleaseCheck(no_epsilon_of_its_own),
+    ReleaseCheck(contrasted_features),
+    ReleaseCheck(groups_of_quantiles),
+    ReleaseCheck(rules_that_do_not_pass, "--despite-gates"),
 )

@@ -246,7 +246,7 @@ def test_what_a_check_refuses_is_not_offered(typed, stored, monkeypatch, option)
         assert (arm.key, held.data.rows) == ("dpsgd", report.data.rows)
         raise PrivacyError("too late")
 
-    monkeypatch.setattr(checks, "CHECKS", (*checks.CHECKS, checks.Check(too_late, option)))
+    monkeypatch.setattr(checks, "CHECKS", (*checks.CHECKS, checks.ReleaseCheck(too_late, option)))
     assert next_command(report, str(path)) == ""
     code, message = typed("train", "--from", path, "--method", "dpsgd", "--out", "late")
     assert code == 5
