@@ -18,7 +18,7 @@ from fairaudit.metrics.compare import compare
 from fairaudit.planning.plan import Plan, make_plan
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import stored_options
-from fairaudit.results.estimates import Comparison, Part
+from fairaudit.results.estimates import Comparison, Measured, Part
 from fairaudit.results.jobs import JOBS, JobResult, read_result
 
 
@@ -85,26 +85,28 @@ def compare_methods(report: Report, folder: Path, against: str, *, data: Path | 
         )
     plan = make_plan(config, dataset, None)  # None: `_config` refuses a model of the user's own
     results = _results(report, plan, folder, [against, *others])
+    disclosure = Disclosure.of(config, dataset.groupings)
     pairs = []
     for arm in others:
         # A cost is detected where the first of two methods loses more. So what the other one loses
         # more is looked for with their places exchanged.
-        comparisons = _compared(plan, dataset, arm, against, results)
-        exchanged = _compared(plan, dataset, against, arm, results)
+        measured = _measured(plan, dataset, arm, against, results)
+        comparisons = reported(measured, disclosure).comparisons
+        exchanged = reported(_measured(plan, dataset, against, arm, results), disclosure)
         pair = Pairing(
             arm=arm,
             against=against,
             comparisons=comparisons,
             more=_detected_costs(comparisons),
-            less=_detected_costs(exchanged),
+            less=_detected_costs(exchanged.comparisons),
         )
         pairs.append(pair)
     return Pairings(against=against, pairs=tuple(pairs))
 
 
-def _compared(
+def _measured(
     plan: Plan, dataset: Dataset, arm: str, reference: str, results: Mapping[str, JobResult]
-) -> tuple[Comparison, ...]:
+) -> list[Measured]:
     """One method compared with another as its reference: a comparison for each grouping.
 
     Args:
@@ -124,7 +126,7 @@ def _compared(
         if config.has_given_synthetic:
             shared = replace(shared, estimand=estimand_of_table(config))
         comparisons.append(compare(shared, arm, reference, of_arm, of_reference))
-    return reported(comparisons, Disclosure.of(config, dataset.groupings)).comparisons
+    return comparisons
 
 
 def _detected_costs(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
