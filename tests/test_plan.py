@@ -1,5 +1,7 @@
 """What a plan holds: arms, settings, refusals, jobs. Its figures are in test_plan_epsilon.py."""
 
+from dataclasses import replace
+
 import pytest
 from plans import config, empty_dataset, keys, plan
 from refusals import refused_in_one_line
@@ -153,6 +155,14 @@ def test_fairlens_has_its_half_about_clipping_where_a_linear_model_is_clipped(
     settings = plan(method=("fairlens",), noise_multiplier=2.0, **given).arm("fairlens").settings
     found = [settings[name] for name in ("gamma1", "statistic_noise_ratio", "statistic_decay")]
     assert found == pytest.approx([weight, ratio, decay])
+
+
+def test_of_many_classes_fairlens_has_the_half_about_noise_alone():
+    given = config(method=("fairlens",), noise_multiplier=2.0, max_grad_norm=1.0)
+    for classes, kept in ((20, 1.0), (400, 0.0)):  # times 7: six columns and the bias
+        names = tuple(map(str, range(classes)))
+        made = make_plan(given, replace(empty_dataset(), classes=names))
+        assert made.arm("fairlens").settings["gamma1"] == kept
 
 
 def test_a_gamma1_that_the_model_cannot_have_is_not_given_in_silence():

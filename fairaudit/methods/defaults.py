@@ -24,6 +24,7 @@ class PublicSizes:
         columns: Raw feature columns; pixels of an image.
         model: The model's name.
         groups: K, groups of the first grouping, the level of rows without a group included.
+        classes: Y, classes of the label.
         pool: Records of the student pool; 0 without one.
         noise_multiplier: sigma of a method that meets the target by releasing gradients alone; 0
             where no arm has noise.
@@ -41,6 +42,7 @@ class PublicSizes:
     columns: int
     model: str
     groups: int = 2
+    classes: int = 2
     pool: int = 0
     noise_multiplier: float = 0.0
     steps: int = 0

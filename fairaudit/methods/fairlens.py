@@ -42,9 +42,11 @@ def _has_clipping_half(sizes: PublicSizes) -> bool:
     """Whether the half about clipping is trained by default, as public numbers say.
 
     It is known for small logistic regressions alone, and has nothing to do at a bound that clips no
-    usual record.
+    usual record. A column is one input at least: how many more the levels of a category are, is
+    known once rows are encoded.
     """
-    is_small = sizes.model == "logistic" and sizes.columns <= LARGEST_MODEL // 2
+    least_parameters = sizes.classes * (sizes.columns + 1)
+    is_small = sizes.model == "logistic" and least_parameters <= LARGEST_MODEL
     return is_small and sizes.max_grad_norm < sizes.longest_gradient
 
 
@@ -54,7 +56,7 @@ def _remark_at(settings: Mapping[str, float]) -> str:
         return ""
     return (
         "it has the half about noise alone here. The half about clipping is for logistic "
-        "regressions of at most 1,000 columns, at a clipping bound below sqrt(2 (columns + 1))."
+        "regressions of at most 2,000 parameters, at a clipping bound below sqrt(2 (columns + 1))."
     )
 
 
@@ -78,8 +80,8 @@ FAIRLENS = MethodSpec(
             0.0,
             1e6,
             default=Rule(
-                "1 for logistic regressions of at most 1,000 columns with a clipping bound below "
-                "sqrt(2 (columns + 1)), else 0",
+                "1 for logistic regressions with classes (columns + 1) of at most 2,000 and a "
+                "clipping bound below sqrt(2 (columns + 1)), else 0",
                 lambda s: float(_has_clipping_half(s)),
             ),
             applies=_has_clipping_half,

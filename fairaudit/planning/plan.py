@@ -319,6 +319,7 @@ def _public_sizes(config: AuditConfig, dataset: Dataset, n_public: int) -> Publi
         columns=max(1, dataset.n_raw_inputs),
         model=resolve_model(config.model, dataset.image_shape),
         groups=len(dataset.groupings[0].names) if dataset.groupings else 1,
+        classes=len(dataset.classes),
         pool=pool_size(dataset, config),
     )
 

@@ -423,6 +423,7 @@ def _arm(audited: ArmFacts, report: Report, config: AuditConfig, dataset: Datase
         columns=max(1, dataset.n_raw_inputs),
         model=training.model,
         groups=len(dataset.groupings[0].names),
+        classes=len(dataset.classes),
         pool=training.student_pool,
     )
     spec = find(audited.method)

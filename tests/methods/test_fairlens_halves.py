@@ -20,7 +20,7 @@ from fairaudit.errors import TrainingError
 from fairaudit.methods.base import Task
 from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import PublicSizes
-from fairaudit.methods.fairlens import FairLens, FairLensDecoupled, FairLensHalves
+from fairaudit.methods.fairlens import LARGEST_MODEL, FairLens, FairLensDecoupled, FairLensHalves
 from fairaudit.privacy.accounting import epsilon
 
 RECORDS, WIDTH = 24, 3
@@ -345,6 +345,18 @@ def test_epsilon_is_the_accountants_for_one_joint_release():
     step = dp_accounting.PoissonSampledDpEvent(1 / 30, dp_accounting.GaussianDpEvent(together))
     accountant = pld.PLDAccountant().compose(dp_accounting.SelfComposedDpEvent(step, 300))
     assert epsilon(event, 1e-5) == pytest.approx(accountant.get_epsilon(1e-5), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("columns", "classes", "kept"),
+    [(999, 2, 1), (1000, 2, 0), (399, 5, 1), (400, 5, 0), (20, 95, 1), (20, 100, 0)],
+)
+def test_the_half_about_clipping_is_planned_where_the_engine_can_train_it(columns, classes, kept):
+    sizes = PublicSizes(4000, columns, "logistic", classes=classes, max_grad_norm=0.1)
+    gamma1 = find("fairlens").settings["gamma1"]
+    assert (gamma1.default.value(sizes), gamma1.applies(sizes)) == (kept, bool(kept))
+    layer = nn.Linear(columns, classes)
+    assert (sum(p.numel() for p in layer.parameters()) <= LARGEST_MODEL) == bool(kept)
 
 
 def test_training_releases_what_the_plan_says_with_both_halves():
