@@ -7,7 +7,7 @@ from refusals import refused_in_one_line
 from torch import nn
 
 from fairaudit.errors import ConfigError
-from fairaudit.models.zoo import digest, own_model
+from fairaudit.models.zoo import check_outputs, digest, own_model
 from fairaudit.privacy.borrowed import global_stream
 
 HERE = "own_models"
@@ -96,3 +96,16 @@ def test_the_digest_follows_architecture_start_and_code(tmp_path, monkeypatch):
     third = digest("by_digest:net", made)
     (tmp_path / "beside_digest.py").write_text("def net(s, c): ...\n")
     assert len({first, second, third, digest("by_digest:net", made)}) == 4
+
+
+def test_one_record_whose_logits_add_up_to_one_by_chance_is_let_through():
+    answers = torch.tensor([[0.25, 0.75], [0.5, 0.5], [0.5, 0.75]])
+
+    class Answering(nn.Module):
+        def forward(self, x):
+            return answers[x[:, 0].long()]
+
+    for rows in ([0], [1], [0, 2]):
+        check_outputs("nets:net", Answering(), torch.tensor(rows).unsqueeze(1), 2)
+    with pytest.raises(ConfigError, match="puts out probabilities"):
+        check_outputs("nets:net", Answering(), torch.tensor([[0], [1]]), 2)
