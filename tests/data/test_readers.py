@@ -1,9 +1,13 @@
+import errno
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 from refusals import refused_in_one_line
 
+from fairaudit.data.reading import tables
 from fairaudit.data.reading.tables import open_source, read_columns
 from fairaudit.errors import DataError
 
@@ -69,6 +73,22 @@ def test_a_bad_file_gives_one_clear_line_without_its_rows(tmp_path, case):
         read(tmp_path / name)
     assert "SECRET" not in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+def test_a_file_or_folder_that_may_not_be_read_is_one_line_that_says_what_to_do(
+    tmp_path, monkeypatch
+):
+    def forbidden(path, *args):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    # Simulated, for root may read everything.
+    monkeypatch.setattr(Path, "iterdir", forbidden)
+    with refused_in_one_line(DataError, "there is no file"):
+        read(tmp_path / "t.csv")
+    monkeypatch.setattr(tables, "unpacked", forbidden)
+    said = "t.csv cannot be read: Permission denied (give yourself the right to read it)"
+    with refused_in_one_line(DataError, said):
+        read(tmp_path / "t.csv")
 
 
 def test_the_empty_field_of_a_csv_is_null_and_every_text_is_itself(tmp_path):

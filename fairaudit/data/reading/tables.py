@@ -9,7 +9,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import pairwise
@@ -473,14 +473,19 @@ def _first_bytes(path: Path) -> bytes:
         if not path.parent.is_dir():
             message = f"there is no folder {quoted(str(path.parent))}"
             raise DataError(message) from None
-        neighbours = sorted(p.name for p in path.parent.iterdir() if is_table_name(p))
+        neighbours: list[str] = []
+        with suppress(PermissionError):  # a folder may be entered and yet not listed
+            neighbours = sorted(p.name for p in path.parent.iterdir() if is_table_name(p))
         raise DataError(
             f"there is no file {quoted(str(path))}", nearest(path.name, neighbours)
         ) from None
     except UnicodeEncodeError:  # Arrow takes paths as UTF-8
         raise DataError(f"{quoted(path.name)} is no name in UTF-8", "rename the file") from None
     except OSError as error:
-        raise DataError(f"{path.name} cannot be read: {error.strerror or 'damaged'}") from None
+        hint = "give yourself the right to read it" if isinstance(error, PermissionError) else ""
+        raise DataError(
+            f"{path.name} cannot be read: {error.strerror or 'damaged'}", hint
+        ) from None
     if not head.strip():
         raise DataError(f"{path.name} is empty")
     return head
