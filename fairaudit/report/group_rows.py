@@ -13,8 +13,10 @@ from fairaudit.report.measures import (
     is_detected,
     is_known,
     main_gap,
+    measure_text,
     measure_title,
     named_gaps,
+    names_in_rules,
     shown_costs,
 )
 from fairaudit.report.model import Report
@@ -77,13 +79,7 @@ def table_columns(report: Report) -> tuple[MeasureColumn, ...]:
     """
     label = report.data.label
     if not report.costs:
-        in_rules = {gate.metric for gate in report.gates}
-        names = [name for name, spec in METRICS.items() if spec.is_in_summary or name in in_rules]
-        return tuple(
-            MeasureColumn(name, METRICS[name].words, _counted(name))
-            for name in names
-            if is_known(report.comparisons, name)
-        )
+        return _columns_without_costs(report)
     names = shown_costs(report)
     # Where the classes are the groups, the recall of a class repeats the accuracy of its group.
     if any(grouping.name == label.column for grouping in report.data.groupings):
@@ -94,9 +90,21 @@ def table_columns(report: Report) -> tuple[MeasureColumn, ...]:
     return tuple(columns)
 
 
-def _counted(metric: str) -> str:
-    """What a model's own number of a metric is counted in: a fraction is shown in per cent."""
-    return "%" if METRICS[metric].unit == "fraction" else METRICS[metric].counted
+def _columns_without_costs(report: Report) -> tuple[MeasureColumn, ...]:
+    """The columns of models by themselves; those of single classes, as ``npv[2]``, stand last."""
+    in_rules = names_in_rules(report)
+    names = [name for name, spec in METRICS.items() if spec.is_in_summary or name in in_rules]
+    names += sorted(name for name in in_rules if name.partition("[")[0] in METRICS and "[" in name)
+    columns = []
+    for name in names:
+        if is_known(report.comparisons, name):
+            spec = spec_of(name)
+            title = measure_text(name, report.data.label) if "[" in name else spec.words
+            # A model's own number: a fraction is shown in per cent.
+            columns.append(
+                MeasureColumn(name, title, "%" if spec.unit == "fraction" else spec.counted)
+            )
+    return tuple(columns)
 
 
 def _table(

@@ -8,6 +8,7 @@ of index 2.
 """
 
 import math
+import re
 from collections.abc import Collection, Iterable, Sequence
 
 from fairaudit.metrics.registry import METRICS, costs, part_of, spec_of
@@ -19,6 +20,7 @@ from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
 
 COST = "privacy_cost"  # the one that a report leads with
 _MOST_SHOWN = 6  # measures in a table or chart, but for those that a rule names
+_RULE_WORD = re.compile(r"\w+(?:\[\d+\])?")  # of a rule, as ``tpr_gap[2]``
 _SCALES = {"fraction": POINTS, "degrees": DEGREES, "nats a step": READINGS}
 
 
@@ -143,7 +145,7 @@ def _largest_possible(gap: Gap) -> float:
 
 def shown_costs(report: Report) -> list[str]:
     """The measures that tables and charts show: the first six, and those that a rule names."""
-    named = _costs_in_rules(report)
+    named = names_in_rules(report)
     names = _costs_to_show(report)
     return names[:_MOST_SHOWN] + [name for name in names[_MOST_SHOWN:] if name in named]
 
@@ -159,16 +161,21 @@ def _costs_to_show(report: Report) -> list[str]:
 
     Of a cost by class only the classes that findings of some comparison are about, or a rule.
     """
-    wanted = _costs_in_rules(report)
+    wanted = names_in_rules(report)
     for comparison in report.costs:
         wanted |= set(measures(comparison))
     names = [name for name in all_costs(report) if name in wanted or "[" not in name]
     return [name for name in names if is_known(report.costs, name)]
 
 
-def _costs_in_rules(report: Report) -> set[str]:
-    """The costs that rules name, whole or in part: ``tpr_cost[2]`` of ``tpr_cost[2].noise``."""
-    return {gate.metric.removesuffix(f".{part_of(gate.metric)}") for gate in report.gates}
+def names_in_rules(report: Report) -> set[str]:
+    """The names of metrics that rules hold: ``tpr_cost[2]`` of ``tpr_cost_gap[2].noise > 0``.
+
+    Beside them the set has every other word of the rules.
+    """
+    return {
+        word.replace("_gap", "") for gate in report.gates for word in _RULE_WORD.findall(gate.rule)
+    }
 
 
 def is_known(comparisons: Iterable[Comparison], metric: str) -> bool:

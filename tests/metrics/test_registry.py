@@ -30,7 +30,8 @@ from fairaudit.report.cost_charts import cost_chart
 from fairaudit.report.frames import AuditReport
 from fairaudit.report.group_rows import group_tables
 from fairaudit.report.load import load_report
-from fairaudit.report.measures import measure_text
+from fairaudit.report.measures import measure_text, shown_costs
+from fairaudit.results.estimates import interval_of
 from fairaudit.score import ScoreConfig, score
 
 
@@ -314,6 +315,13 @@ def test_more_costs_than_tables_have_room_for_are_counted_and_a_rules_own_is_sho
         pages.append(shown((tmp_path / "private" / "report.html").read_text("utf-8")))
         for text in (*(page.replace("\\", "") for page in pages), terminal):
             assert line in text if others else "report.json has" not in text
+    # A rule about a change since another report judges no number of this one, and names a cost.
+    report, _ = scored(tmp_path, "private", "base", fail_on=["epsilon > 3", "accuracy < 0.1"])
+    gate = report.gates[0].model_copy(
+        update={"rule": "npv_cost_gap.delta@sex=F,M > 1pt", "metric": "", "kind": ""}
+    )
+    assert "npv_cost" not in shown_costs(report)
+    assert "npv_cost" in shown_costs(report.model_copy(update={"gates": (gate,)}))
 
 
 def test_a_metric_that_a_rule_names_is_in_the_summary_of_predictions(tmp_path):
@@ -324,6 +332,13 @@ def test_a_metric_that_a_rule_names_is_in_the_summary_of_predictions(tmp_path):
     assert npv == pytest.approx(expected(predictions(), "private")["F"][1], abs=1e-6)
     (without,) = group_tables(scored(tmp_path, "private")[0])
     assert "npv" not in [column.metric for column in without.columns]
+    report, _ = scored(tmp_path, "named", label="kind", fail_on=["npv_gap[2] > 1pt"])
+    (table,) = group_tables(report)
+    assert table.columns[-1].title == "negative predictive value of eel"
+    assert [column.metric for column in table.columns].count("npv[2]") == 1
+    assert table.cell(table.rows[0], "npv[2]").number == interval_of(
+        estimates(report, table.rows[0].groups[0])["npv[2]"]
+    )
 
 
 def test_a_cost_that_is_added_comes_in_parts_and_against_a_constant(third):
