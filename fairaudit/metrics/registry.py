@@ -79,7 +79,7 @@ class MetricSpec:
         rests_on: Metrics before this one in the list. A value then counts the records of that one
             of them which rests on the fewest, in place of its own.
         header: The head of a table's column; "" for the name with blanks.
-        is_in_summary: Whether the summary shows it where predictions are scored and no rule names it.
+        is_in_summary: Whether the summary of predictions that are scored shows it without any rule.
         cost_of: For a cost, the metric that it is the worsening of, against the reference; else "".
     """
 
