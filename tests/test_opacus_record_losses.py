@@ -98,7 +98,7 @@ ARGUMENTS = {
     nn.SoftMarginLoss: none,
 }
 
-# How many combinations of arguments and shapes remain at least.
+# How many combinations of arguments and shapes remain at least, of all.
 LEAST = {
     nn.BCELoss: 250,
     nn.BCEWithLogitsLoss: 500,
@@ -127,14 +127,20 @@ def targets_of(shape, outputs, kind):
     return torch.randint(outputs.shape[1] if outputs.dim() > 1 else 1, shape)
 
 
-def admitted(loss_type, batch, width):
-    """Criterion, outputs, targets and their kind, wherever PyTorch takes them."""
+def admitted(loss_type, batch, width, every):
+    """Criterion, outputs, targets and their kind, wherever PyTorch takes them.
+
+    Of a criterion and the shape of its outputs every ``every``-th shape and kind of targets.
+    """
+    turn = itertools.count()
     reductions = (*REDUCTIONS, "batchmean") if loss_type is nn.KLDivLoss else REDUCTIONS
     for reduction, arguments in itertools.product(reductions, ARGUMENTS[loss_type](batch, width)):
         criterion = loss_type(reduction=reduction, **arguments)
         assert is_known(criterion)
         shapes = shapes_of(batch, width)
         for given, wanted, kind in itertools.product(shapes, shapes, ("shares", "classes")):
+            if next(turn) % every:
+                continue
             outputs = drawn(*given).requires_grad_()
             targets = targets_of(wanted, outputs, kind)
             try:
@@ -168,12 +174,13 @@ def alone(criterion, output, target):
     return value.detach().nan_to_num(0.0), gradient.nan_to_num(0.0).flatten()
 
 
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("loss_type", ARGUMENTS, ids=lambda each: each.__name__)
-def test_no_loss_of_a_record_reads_another(loss_type):
+def test_no_loss_of_a_record_reads_another(loss_type, every):
     torch.manual_seed(0)
     counts = Counter()
     for batch, width in SIZES:
-        for criterion, outputs, targets, kind in admitted(loss_type, batch, width):
+        for criterion, outputs, targets, kind in admitted(loss_type, batch, width, every):
             before = taken(criterion, outputs, targets)
             if before is None:
                 continue
@@ -193,8 +200,8 @@ def test_no_loss_of_a_record_reads_another(loss_type):
                 for one, other in zip(before, expected, strict=True):
                     assert torch.allclose(one[changed], other), shapes
                 counts["compared with a record alone"] += 1
-    assert counts["with equal shapes"] + counts["with others"] >= LEAST[loss_type]
-    assert counts["compared with a record alone"] >= LEAST[loss_type]
+    assert counts["with equal shapes"] + counts["with others"] >= 0.8 * LEAST[loss_type] / every
+    assert counts["compared with a record alone"] >= 0.8 * LEAST[loss_type] / every
     assert bool(counts["with others"]) == (loss_type not in OF_EQUAL_SHAPES)
 
 

@@ -139,6 +139,7 @@ def test_a_store_that_breaks_off_is_one_line_and_leaves_nothing(port, s3, monkey
     assert set(elsewhere.scratch().iterdir()) == before
 
 
+@pytest.mark.slow  # Arrow tries again for six seconds
 def test_the_command_ends_with_two_and_one_line_where_the_store_dies(port, tmp_path):
     with breaking_wire(port, after=6_000_000) as wire:
         env = {**os.environ, **KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{wire}"}
