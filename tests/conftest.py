@@ -35,6 +35,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 TABLE = tomllib.loads((HERE / "rooms.toml").read_text("utf-8"))
 QUICK, FIRST, EXACT = (tuple(TABLE[name]["tests"]) for name in ("quick", "first", "exact"))
 COARSE_INTERVAL = 1e-3  # nats, to which privacy losses are rounded: ten times what users get
+COARSE_ORDERS = 5  # every so many-th of the Renyi orders is asked
 
 
 def pytest_configure(config):
@@ -94,8 +95,12 @@ def coarse_accountant(request):
     if file.startswith(EXACT) or request.config.option.markexpr == "slow":
         yield
         return
+    from dp_accounting.rdp import rdp_privacy_accountant
+
+    orders = rdp_privacy_accountant.DEFAULT_RDP_ORDERS
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accounting, "_INTERVAL", COARSE_INTERVAL)
+        patch.setattr(rdp_privacy_accountant, "DEFAULT_RDP_ORDERS", orders[3::COARSE_ORDERS])
         forget_epsilons()
         yield
     forget_epsilons()
@@ -103,7 +108,12 @@ def coarse_accountant(request):
 
 def forget_epsilons():
     """Empty the caches of what was accounted for with another rounding."""
-    for function in (accounting._epsilon, accounting._total_sigma, tradeoff.attack_rates):
+    for function in (
+        accounting._epsilon,
+        accounting._renyi_step,
+        accounting._total_sigma,
+        tradeoff.attack_rates,
+    ):
         function.cache_clear()
 
 
