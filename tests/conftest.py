@@ -35,7 +35,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 TABLE = tomllib.loads((HERE / "rooms.toml").read_text("utf-8"))
 QUICK, FIRST, EXACT = (tuple(TABLE[name]["tests"]) for name in ("quick", "first", "exact"))
 COARSE_INTERVAL = 1e-3  # nats, to which privacy losses are rounded: ten times what users get
-COARSE_ORDERS = 5  # every so many-th of the Renyi orders is asked
+COARSE_ORDERS = accounting.ORDERS[3::5]
 
 
 def pytest_configure(config):
@@ -95,12 +95,9 @@ def coarse_accountant(request):
     if file.startswith(EXACT) or request.config.option.markexpr == "slow":
         yield
         return
-    from dp_accounting.rdp import rdp_privacy_accountant
-
-    orders = rdp_privacy_accountant.DEFAULT_RDP_ORDERS
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accounting, "_INTERVAL", COARSE_INTERVAL)
-        patch.setattr(rdp_privacy_accountant, "DEFAULT_RDP_ORDERS", orders[3::COARSE_ORDERS])
+        patch.setattr(accounting, "ORDERS", COARSE_ORDERS)
         forget_epsilons()
         yield
     forget_epsilons()

@@ -28,7 +28,7 @@ def each_arm_alone(monkeypatch):
 
 
 @pytest.mark.usefixtures("each_arm_alone")
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", ["Adult", pytest.param("Dutch", marks=pytest.mark.slow)])
 def test_a_published_schedule_has_the_published_epsilon(name):
     n, epochs, sigma, alone, together = PUBLISHED[name]
     found = plan(

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from cases import every_third
 from places import ROOT
 from refusals import refused_in_one_line
 
@@ -345,7 +346,7 @@ def claiming(data, change):
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="it finds files by /proc")
-@pytest.mark.parametrize("body", ODD)
+@pytest.mark.parametrize("body", every_third(ODD))
 def test_an_answer_of_whatever_kind_is_a_failed_seed_in_one_line_without_a_row(
     home, body, monkeypatch, tmp_path
 ):

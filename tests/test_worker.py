@@ -53,7 +53,11 @@ def test_noise_next_to_a_group_is_read_where_a_guarantee_treats_groups_unlike(pl
 
 @pytest.mark.parametrize(
     ("data", "model", "is_fair"),
-    [("table", "mlp", True), ("table", "logistic", True), ("images", "cnn", False)],
+    [
+        ("table", "mlp", True),
+        ("table", "logistic", True),
+        pytest.param("images", "cnn", False, marks=pytest.mark.slow),
+    ],
 )
 def test_a_reference_is_held_beside_a_linear_model_but_for_a_network_on_images(
     planned, data, model, is_fair

@@ -19,15 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.errors import PrivacyError
-from fairaudit.privacy.accounting import checked_delta, quiet, rounded_up
+from fairaudit.privacy.accounting import ORDERS, checked_delta, quiet, rounded_up
 from fairaudit.privacy.events import Gaussian, PrivacyEvent, shown_up
 
-# Renyi orders: those that the library's RDP accountant uses by default.
-ORDERS: tuple[float, ...] = (
-    *(1 + tenths / 10.0 for tenths in range(1, 100)),
-    *map(float, range(11, 64)),
-    *(128.0, 256.0, 512.0, 1024.0),
-)
 _ALMOST_ZERO = 1e-300  # a delta so small that even a tiny divergence gives an epsilon above 0
 Float64 = NDArray[np.float64]
 SCORE = "score"  # name of its release

@@ -120,7 +120,7 @@ def test_presets_and_given_splits_keep_their_rows(tmp_path):
     assert load(frame, tmp_path / "t.csv", split_column="part").records is None
 
 
-@pytest.mark.parametrize("times", [2, 4])
+@pytest.mark.parametrize("times", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_model_does_not_know_the_people_that_it_is_tested_on(tmp_path, times):
     people = 400
     frame = coins(people, times)

@@ -128,6 +128,7 @@ def test_nothing_there_is_one_line(s3, address):
         loaded(address)
 
 
+@pytest.mark.slow  # for six seconds its client asks again
 def test_a_store_that_breaks_off_is_one_line_and_leaves_nothing(port, s3, monkeypatch):
     before = set(elsewhere.scratch().iterdir())
     with breaking_wire(port, after=6_000_000) as wire:
@@ -139,7 +140,7 @@ def test_a_store_that_breaks_off_is_one_line_and_leaves_nothing(port, s3, monkey
     assert set(elsewhere.scratch().iterdir()) == before
 
 
-@pytest.mark.slow  # Arrow tries again for six seconds
+@pytest.mark.slow
 def test_the_command_ends_with_two_and_one_line_where_the_store_dies(port, tmp_path):
     with breaking_wire(port, after=6_000_000) as wire:
         env = {**os.environ, **KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{wire}"}
@@ -232,8 +233,16 @@ PIPED = {
 }
 
 
-@pytest.mark.parametrize("kind", PIPED)
-@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        *[("csv", "-"), ("parquet", "/dev/stdin"), ("arrow", "-")],
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [("csv", "/dev/stdin"), ("parquet", "-"), ("arrow", "/dev/stdin")]
+        ),
+    ],
+)
 def test_a_pipe_is_read(tmp_path, kind, name):
     done = subprocess.run(
         [sys.executable, "-m", "fairaudit", "inspect", name, "--group", "sex", "--json"],

@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+from cases import every_third
 from forms import DEFAULTS, FORM, PUBLISHED, each, make_pool, make_task
 from steps import RECORDS, a_step, all_batches, small_pool
 
@@ -53,7 +54,7 @@ def test_full_reads_eigenvalues_clipping_bias_and_noise():
     assert torch.equal(later["bound_clip_curved"], found["bound_clip_curved"])
 
 
-@each(DEFAULTS)
+@each(every_third(DEFAULTS))
 def test_reading_draws_no_noise_and_moves_no_parameter(form, monkeypatch):
     method, task, trained = reading_of(form)
     before = trained.parameters.clone()

@@ -1,7 +1,10 @@
 """Tolerance against full Hessians: 1e-9 of the largest entry in float64, 1e-4 in float32."""
 
+from itertools import product
+
 import pytest
 import torch
+from cases import every_third
 from hessians import BUILDERS, CHAINS, K, group_hessians, hessians_of_records, landscape_of
 from image_models import image_model, images
 
@@ -46,8 +49,7 @@ def test_readings_are_those_of_the_full_hessian_of_each_group(name, dtype, monke
     close(quadratic_forms(landscape, vectors), forms_of(vectors, hessians), tolerance)
 
 
-@pytest.mark.parametrize("limit", [512, 0])
-@pytest.mark.parametrize("name", BUILDERS)
+@pytest.mark.parametrize(("name", "limit"), every_third(product(BUILDERS, [512, 0])))
 def test_extreme_eigenvalues_are_those_of_the_full_hessian_of_each_group(name, limit, monkeypatch):
     """Of the matrix itself to rounding, by products H v to half a percent of the largest."""
     monkeypatch.setattr(curvature, "DENSE_LIMIT", limit)

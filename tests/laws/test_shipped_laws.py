@@ -30,7 +30,17 @@ BOTH_HALVES = replace(
 
 
 @pytest.mark.parametrize(
-    "spec", [*PRIVATE, BOTH_HALVES], ids=[*(spec.name for spec in PRIVATE), "fairlens, both halves"]
+    "spec",
+    [
+        *(
+            # In the fast tests fairlens stands with both halves.
+            pytest.param(
+                spec, id=spec.name, marks=pytest.mark.slow if spec.name == "fairlens" else ()
+            )
+            for spec in PRIVATE
+        ),
+        pytest.param(BOTH_HALVES, id="fairlens, both halves"),
+    ],
 )
 @pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
 def test_our_own_methods_keep_every_law(spec, law):

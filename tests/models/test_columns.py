@@ -151,7 +151,14 @@ def test_a_factory_is_told_where_it_asks(encoded, name):
     assert model(x).shape == (8, 2)
 
 
-@pytest.mark.parametrize("name", ["tokens", "categories", "embedding"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("tokens", marks=pytest.mark.slow),
+        "categories",
+        pytest.param("embedding", marks=pytest.mark.slow),
+    ],
+)
 def test_such_a_model_is_audited(tmp_path, name):
     report = fairaudit.run_audit(
         of_every_column(),

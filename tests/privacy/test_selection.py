@@ -150,7 +150,10 @@ def test_a_candidate_of_another_event_is_covered_order_by_order():
     )
 
 
-@pytest.mark.parametrize(("target", "shape", "same"), [(1.0, 1.0, 0.4063), (3.0, 0.0, 1.446)])
+@pytest.mark.parametrize(
+    ("target", "shape", "same"),
+    [(1.0, 1.0, 0.4063), pytest.param(3.0, 0.0, 1.446, marks=pytest.mark.slow)],
+)
 def test_base_meets_the_target_with_candidates_of_every_length(target, shape, same):
     """And is the same in every version, as the noise that follows from it."""
     selection = Selection(20, shape)

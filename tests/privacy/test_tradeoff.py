@@ -60,7 +60,10 @@ def test_one_sampled_step_is_the_most_powerful_test_summed_by_hand(steps_per_epo
     assert rates(sampled(steps_per_epoch, 1, sigma)) == pytest.approx(by_hand, abs=1e-4)
 
 
-@pytest.mark.parametrize(("steps_per_epoch", "steps", "sigma"), [(92, 184, 0.8), (20, 40, 0.9)])
+@pytest.mark.parametrize(
+    ("steps_per_epoch", "steps", "sigma"),
+    [pytest.param(92, 184, 0.8, marks=pytest.mark.slow), (20, 40, 0.9)],
+)
 def test_a_training_agrees_with_the_loss_distribution_of_dp_accounting(
     steps_per_epoch, steps, sigma
 ):

@@ -318,7 +318,7 @@ def test_a_search_is_not_calibrated_again(two, method, monkeypatch):
     plan_release(ReleaseRequest(two, method))
 
 
-@pytest.mark.parametrize("factor", [0.9, 0.999, 1.1])
+@pytest.mark.parametrize("factor", [pytest.param(0.9, marks=pytest.mark.slow), 0.999, 1.1])
 def test_other_noise_of_one_form_is_refused_or_costs_what_is_said(two, planned_of, factor):
     """What it costs at least: by the library alone, of each training by itself."""
     report = load_report(two)
