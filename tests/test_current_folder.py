@@ -223,6 +223,7 @@ def test_every_command_is_among_them():
     assert tried == {command.name for command in app.registered_commands}
 
 
+@pytest.mark.slow
 def test_python_m_imports_nothing_of_the_folder_once_it_has_found_the_program(tmp_path):
     # Python itself imports these from the folder, before any program that -m names.
     (tmp_path / "empty.py").write_text("import sys\nprint(*sys.modules)\n")

@@ -10,6 +10,7 @@ from unittest import mock
 
 import pytest
 import torch
+from cases import every_third
 from forms import FORM, each, forms, key_of, make_pool, make_task
 from image_models import CLASSES, image_model, images
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -80,7 +81,7 @@ def fit_faked(form, on_images, repeats):
 
 
 @with_fakes
-@each(FAKED)
+@each(every_third(FAKED))
 @pytest.mark.parametrize("on_images", [False, True], ids=["rows", "images"])
 @pytest.mark.parametrize("repeats", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_no_step_of_a_training_mixes_devices(form, on_images, repeats):
