@@ -99,15 +99,15 @@ class Moments:
 
 
 class BlockSums(NamedTuple):
-    """Sums over the records of each of J blocks, float64.
+    """Sums over the records of each block, float64.
 
     Args:
-        gradients: Of the plain gradients, [R, J, P].
-        counts: Records, [J].
-        squares: Of squared norms of the plain gradients, [R, J].
-        norms: Of the norms that the rule meets, [R, J].
-        ratios: Of these norms to the bound of the record's group, [R, J].
-        clipped: Records that the rule scales down, [R, J].
+        gradients: Of the plain gradients, [R, BLOCKS, P].
+        counts: Records, [BLOCKS].
+        squares: Of squared norms of the plain gradients, [R, BLOCKS].
+        norms: Of the norms that the rule meets, [R, BLOCKS].
+        ratios: Of these norms to the bound of the record's group, [R, BLOCKS].
+        clipped: Records that the rule scales down, [R, BLOCKS].
         processed: Sum of the processed gradients over all blocks, [R, P]; 0 where not asked for.
     """
 

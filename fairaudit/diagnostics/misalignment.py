@@ -260,13 +260,15 @@ class CutReader:
     def means(self, of_groups: Sequence[BlockSums]) -> GroupMeans:
         """Mean gradients of every group and of all records, with their lengths.
 
+        Axis J is that of :func:`left_out`: place 0 is of all rows, place b + 1 without block b.
+
         Args:
             of_groups: The sums over the blocks of each of the K groups.
         """
         sums = torch.stack([blocks.gradients for blocks in of_groups], 1)
         counts = torch.stack([blocks.counts for blocks in of_groups])  # [K, BLOCKS]
-        # The weight of each block in a mean, [K, J, BLOCKS]: if the sum over block j is the unit
-        # vector e_j, the mean over blocks has the weights as its entries. NaN without rows, so 0.
+        # The weight of each block in a mean, [K, J, BLOCKS]: if the sum over block b is the unit
+        # vector e_b, the mean over blocks has the weights as its entries. NaN without rows, so 0.
         unit_sums = torch.eye(BLOCKS, dtype=torch.float64).unsqueeze(0)
         weights = torch.cat([left_out(unit_sums, of_group).nan_to_num(0.0) for of_group in counts])
         # ||g_a||^2 from the products of the group's blocks with each other, w^T (S S^T) w.
@@ -275,7 +277,9 @@ class CutReader:
         of_all = (self.shares.view(-1, 1, 1) * weights).transpose(0, 1).flatten(1)  # [J, K BLOCKS]
         whole = torch.matmul(of_all, sums.flatten(1, 2))  # [R, J, P]
         # tr S_a / n_a = (mean ||g_i||^2 - ||g_a||^2) / (n_a - 1), with rows n_a, [K, J].
-        rows = torch.cat([counts.sum(1, keepdim=True), counts.sum(1, keepdim=True) - counts], 1)
+        total = counts.sum(1, keepdim=True)
+        rest = torch.where(counts == total, total, total - counts)  # as ``left_out`` does
+        rows = torch.cat([total, rest], 1)
         of_records = torch.stack([left_out(one.squares, one.counts) for one in of_groups], 1)
         # The clamp is for a group of one row, whose numerator is 0.
         chance = (of_records - squares) / (rows - 1).clamp(min=1)

@@ -154,8 +154,8 @@ class _Chain:
     def group_norm(self, module: nn.GroupNorm) -> None:
         """Bind a normalisation of images over groups of channels."""
         image = self.image(module)
-        if not module.affine:
-            raise unsupported(module, "without affine parameters")
+        if not module.affine or module.bias is None:
+            raise unsupported(module, "without a weight and a bias")
         _check_parameters(module, (module.num_channels,), (module.num_channels,))
         self.add(GroupNorm(self.theta, self.start, image, module.num_groups, module.eps), image)
 

@@ -340,7 +340,7 @@ class _PartCheck:
         self._n_inputs = 3 if type(part) is DPMultiheadAttention else 1  # query, key and value
         is_ghost = checks.mode == "ghost"
         # [B, d] alone: of inputs with further axes, as [B, T, d], ghost norms can be too small.
-        self._takes_rows_alone = is_ghost and type(part) is nn.Linear and is_trained(part)
+        self._wants_rank_2 = is_ghost and type(part) is nn.Linear and is_trained(part)
 
     def __deepcopy__(self, memo: object) -> Callable[..., None]:
         """A copy of the model is not checked."""
@@ -379,10 +379,13 @@ class _PartCheck:
     def __call__(self, part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Check the part and the arguments that it is called with, as PyTorch hands them to a hook.
 
+        Changed hooks are no error: the guarantee then rests on them, and inputs are not checked
+        from then on.
+
         Raises:
             ConfigError: The part is made of other parameters or parts than in ``make_private``, or
                 ghost clipping's norms would be wrong.
-            TrainingError: The part mixes or remembers records.
+            TrainingError: The part mixes or remembers records, or Opacus takes no gradients of it.
         """
         if self._content() != self._noted_content:
             raise ConfigError(
@@ -396,8 +399,9 @@ class _PartCheck:
             self._checks.note(f"the hooks or the replaced forward of {place(self._path, part)}")
         if not torch.is_grad_enabled():  # nothing is trained on what it reads
             return
-        if self._takes_rows_alone:
+        if self._wants_rank_2:
             self._refuse_positions(args)
+        # Where a part is not admitted, the first axis of later inputs need not be the records'.
         if self._keeps_apart is not None and self._checks.is_chain:
             self._check_input(part, args, kwargs)
 

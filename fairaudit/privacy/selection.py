@@ -332,8 +332,8 @@ def _refuse_below_least(selection: Selection, delta: float, target: float) -> No
     least = 1.05 * epsilon_of_divergences(nothing, delta)
     if target < least:
         raise PrivacyError(
-            f"epsilon {target:g} cannot be met by a search: {selection.mean:g} tries alone cost "
-            f"{shown_up(least)} at delta {delta:g}, whatever their noise",
+            f"epsilon {target:g} cannot be met by a search of {selection.mean:g} tries, which "
+            f"needs at least {shown_up(least)} at delta {delta:g}, whatever its noise",
             hint=_LESS,
         )
 

@@ -183,3 +183,8 @@ def test_a_csv_column_read_by_its_names_is_what_arrow_makes_of_it_as_a_whole(val
 )
 def test_the_type_of_classes_follows_from_their_names(names, kind):
     assert type_of_names(names) == kind
+
+
+def test_blanks_around_a_mark_of_a_missing_number_are_no_part_of_it():
+    read = stored(["1", " NA ", "NA", "n/a?", "2 "])
+    assert read.present("x").tolist() == [True, False, False, True, True]

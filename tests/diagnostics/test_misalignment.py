@@ -3,6 +3,8 @@
 import copy
 import math
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from torch import nn
 
 from fairaudit.diagnostics import step_terms
 from fairaudit.diagnostics.amount import Amount
-from fairaudit.diagnostics.checkpoints import StepReader, stratified
+from fairaudit.diagnostics.checkpoints import BlockSums, StepReader, stratified
 from fairaudit.diagnostics.misalignment import Cut, CutReader, blocks_of, read
 from fairaudit.diagnostics.step_batches import drawn
 from fairaudit.diagnostics.step_terms import CurvatureReader
@@ -183,6 +185,28 @@ def test_all_rows_are_the_last_place_also_where_a_sample_is_read():
         value = float(sample[f"misalignment.0.{name}"][0, 0, -1, 0])
         assert value == pytest.approx(alone[name], rel=0.15), name
     assert whole["misalignment.0.rows"].sum() == 2 * N
+
+
+@pytest.mark.parametrize("blocks", [[2, 2, 2, 2, 2, 2], [0, 0, 1, 1, 3, 3]])
+def test_what_chance_adds_to_a_mean_is_that_of_its_rows_with_each_block_left_out(blocks):
+    rows, blocks = np.random.default_rng(0).normal(size=(6, 4)), np.array(blocks)
+    sums = np.array([rows[blocks == b].sum(0) for b in range(BLOCKS)])
+    squares = np.array([(rows[blocks == b] ** 2).sum() for b in range(BLOCKS)])
+    counts = np.bincount(blocks, minlength=BLOCKS)
+    nothing = torch.zeros(1, BLOCKS)
+    of_group = BlockSums(
+        torch.from_numpy(sums)[None],
+        torch.from_numpy(counts).double(),
+        torch.from_numpy(squares)[None],
+        *[nothing] * 4,
+    )
+    reader = SimpleNamespace(shares=torch.ones(1).double(), rows=torch.tensor([6.0, 6.0]))
+    reader.together = partial(CutReader.together, reader)
+    chance = CutReader.means(reader, [of_group]).chance[0, 0]
+    kept = [rows, *(rows[blocks != b] for b in range(BLOCKS))]
+    kept = [some if len(some) else rows for some in kept]  # nothing is left: all rows again
+    expected = [some.var(0, ddof=1).sum() / len(some) for some in kept]
+    assert chance.tolist() == pytest.approx(expected, rel=1e-12)
 
 
 def test_several_groupings_and_repeats_are_read_each_by_itself():

@@ -79,7 +79,7 @@ def test_an_image_that_is_not_finite_counts_as_nothing(name, value):
         (nn.Conv2d(4, 4, 3, groups=2), "groups=2"),
         (nn.Conv2d(4, 4, 3, padding=1, padding_mode="circular"), "circular"),
         (nn.Conv2d(4, 4, 2, padding="same"), "even kernel"),
-        (nn.GroupNorm(2, 4, affine=False), "affine"),
+        (nn.GroupNorm(2, 4, affine=False), "without a weight and a bias"),
         (nn.LayerNorm(6), "a part"),
         (nn.MaxPool2d(2, return_indices=True), "return_indices"),
         (nn.Flatten(2), "axis 2"),
@@ -89,6 +89,13 @@ def test_an_image_that_is_not_finite_counts_as_nothing(name, value):
 )
 def test_an_option_that_the_table_lacks_is_refused(module, why):
     with pytest.raises(TrainingError, match=why):
+        bind([ChannelsFirst((6, 6, 4)), module], torch.zeros(1, 1000))
+
+
+def test_a_group_norm_without_a_bias_is_no_layer_of_the_table():
+    module = nn.GroupNorm(2, 4)
+    module.bias = None  # as GroupNorm(.., bias=False) of later versions of PyTorch
+    with pytest.raises(TrainingError, match="without a weight and a bias"):
         bind([ChannelsFirst((6, 6, 4)), module], torch.zeros(1, 1000))
 
 

@@ -4,6 +4,7 @@ And exact toys.
 """
 
 import math
+import re
 
 import dp_accounting
 import numpy as np
@@ -221,6 +222,14 @@ def test_a_target_below_what_any_search_costs_is_refused():
         score_noise(Selection(20, 0), 1e-6, 1e-3)
     with pytest.raises(PrivacyError, match="cannot be met by a search"):
         base_epsilon(Selection(20, 0), lambda base: [Gaussian("x", 1.0 / base)], 1e-6, 0.01)
+
+
+def test_what_a_search_needs_at_least_is_enough_for_its_scores():
+    with pytest.raises(PrivacyError, match="search of 20 tries") as caught:
+        score_noise(Selection(20, 1), 1e-6, 0.01)
+    least = float(re.search(r"at least ([\d.]+) ", str(caught.value))[1])
+    noise = score_noise(Selection(20, 1), 1e-6, least)
+    assert 0.99 * least < Selection(20, 1).epsilon([Gaussian("score", noise)], 1e-6) <= least
 
 
 @pytest.mark.parametrize(("mean", "shape"), [(1.0, 0.0), (20.0, -0.5)])

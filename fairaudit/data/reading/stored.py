@@ -77,9 +77,9 @@ class StoredColumns:
     def codes(self, name: str, names: Sequence[str]) -> Int64:
         """The index in ``names`` of each value of a column, ``[N]``.
 
-        A text is the name that it is equal to, or else the first name that spells the same number
-        or truth value. A value that is none of them has the code ``len(names)``, a missing one the
-        next.
+        A text is the name that it is equal to, or else, without blanks at its ends, the first name
+        that spells the same text, number or truth value. A value that is none of them has the code
+        ``len(names)``, a missing one the next.
         """
         code_of_text = _codes_of_spellings(names)
         unlisted, missing = len(names), len(names) + 1
@@ -124,7 +124,8 @@ class StoredColumns:
         column = self._plain(name)
         present = column.is_valid().to_numpy()
         if pa.types.is_large_string(column.type):
-            is_mark = pc.is_in(column, pa.array(sorted(self.marks), column.type))
+            trimmed = pc.utf8_trim_whitespace(column)
+            is_mark = pc.is_in(trimmed, pa.array(sorted(self.marks), column.type))
             is_mark = pc.or_(is_mark, self.rules.is_missing(name, column))
             present &= ~is_mark.to_numpy()
         numbers = self._numbers(name)
