@@ -1,5 +1,6 @@
 """Names of columns, given by an option for a file that does not name them itself."""
 
+import os.path
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +21,8 @@ def read_names(value: object) -> object:
     A list of several names is returned as it is.
 
     Raises:
-        ConfigError: The file cannot be read or holds no names; a name is given twice.
+        ConfigError: One text is neither a file nor a list of names; the file cannot be read, is too
+            long or holds no names; a name is empty or given twice.
 
     Example:
         >>> read_names("age, sex,income")
@@ -36,7 +38,8 @@ def read_names(value: object) -> object:
         return ()
     path = Path(value)
     # A text with a comma is a list of names, even where a file is called so.
-    if "," not in str(value) and path.is_file():
+    # ``Path.is_file`` would raise of a text that is too long for the name of a file.
+    if "," not in str(value) and os.path.isfile(path):
         return _without_doubles(_in_file(path))
     names = tuple(name.strip() for name in str(value).split(","))
     if len(names) < 2:
@@ -55,9 +58,14 @@ def _in_file(path: Path) -> tuple[str, ...]:
     """
     try:
         with path.open(encoding="utf-8-sig") as stream:
-            text = stream.read(_MOST)
+            text = stream.read(_MOST + 1)
     except (OSError, UnicodeError):
         raise ConfigError(f"--names {path.name} cannot be read", hint="save it as UTF-8") from None
+    if len(text) > _MOST:
+        raise ConfigError(
+            f"--names {path.name} is too long for a file of names",
+            hint=f"at most {_MOST:,} characters are read",
+        )
     lines = [line.partition("|")[0].strip() for line in text.splitlines()]  # "|" begins a comment
     lines = [line for line in lines if line]
     attributes = [match[1].strip() for line in lines if (match := _ATTRIBUTE.fullmatch(line))]

@@ -170,10 +170,21 @@ def test_a_file_that_names_its_columns_keeps_them(tmp_path):
     assert read(tmp_path / "adult.csv", ADULT_NAMES, label="income").n_rows == 20
 
 
-@pytest.mark.parametrize("names", ["age", "age,age", "a,,b"])
+@pytest.mark.parametrize("names", ["age", "age,age", "a,,b", "a" * 300, "a/" * 5000])
 def test_names_that_are_none_are_one_line(names):
     with refused_in_one_line(ConfigError, "--names"):
         AuditConfig(data="adult.data", names=(names,))
+
+
+def test_a_file_of_names_is_read_whole_or_refused(tmp_path):
+    path, most = tmp_path / "adult.names", 1 << 20
+    whole = ["x" * 99 + f"{k:06}" for k in range(most // 106 + 1)]  # the last is cut at `most`
+    path.write_text("\n".join(whole)[:most])
+    read = AuditConfig(data="adult.data", names=(path,)).names
+    assert (read[:-1], read[-1]) == (tuple(whole[:-1]), "x" * (most % 106))
+    path.write_text("\n".join(whole))
+    with refused_in_one_line(ConfigError, "adult.names is too long"):
+        AuditConfig(data="adult.data", names=(path,))
 
 
 @pytest.mark.parametrize(
