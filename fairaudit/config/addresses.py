@@ -7,7 +7,7 @@ environment, where the libraries of each store look for them, and so no report c
 import re
 from pathlib import Path, PosixPath, WindowsPath
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from fairaudit.errors import ConfigError
 
@@ -15,9 +15,11 @@ STDIN: Final = "-"
 STORES: Final = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
 # With one slash, too: a `Path` made of an address has lost the other.
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}(?=[^/])|(file):/{1,3}(?=[^/])")
+_HOST_END: Final = re.compile(r"[/?#]")
 # Words in the name of a parameter that holds a credential.
 _SECRETS: Final = re.compile(r"key|secret|token|passw|sig|cred", re.IGNORECASE)
 _WEB: Final = ("http", "https", "ftp")
+_OF_HADOOP: Final = ("hdfs", "viewfs")  # their hosts have ports, and their addresses no passwords
 
 
 class Address(WindowsPath if Path is WindowsPath else PosixPath):  # type: ignore[misc]
@@ -43,7 +45,7 @@ def located(value: object) -> object:
 
     Raises:
         ConfigError: The address is of a kind that is not read, with how to download it; or it
-            holds credentials.
+            holds credentials, or what may be a password.
 
     Example:
         >>> str(located("s3://bucket/loans.parquet")), located("s3://bucket/loans.parquet").name
@@ -59,12 +61,13 @@ def located(value: object) -> object:
         return value
     if scheme == "file":
         rest = text.partition(":")[2]
+        if rest.lower().startswith("//localhost/"):  # this machine
+            rest = rest[len("//localhost") :]
         return Path("/" + unquote(rest).lstrip("/"))
     rest = _SCHEME.sub("", text, count=1)
     _refuse_other_schemes(scheme, rest)
-    address = urlsplit(f"{scheme}://{rest}")
-    parameters = [pair.partition("=")[0] for pair in address.query.split("&")]
-    login = address.netloc.rpartition("@")[0]
+    parameters = [pair.partition("=")[0] for pair in rest.partition("?")[2].split("&")]
+    login = _host(rest).rpartition("@")[0]
     # Before an @ an abfs address has its container and an s3 or gs address a key; LOGIN:PASSWORD is
     # a secret in any.
     is_secret = ":" in login or (login and scheme in ("s3", "gs", "gcs"))
@@ -73,7 +76,29 @@ def located(value: object) -> object:
             f"the {scheme} address holds credentials, which a report would repeat",
             hint="leave them to the environment, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
         )
+    if _may_hold_password(scheme, rest):
+        raise ConfigError(
+            f"the {scheme} address may hold a password between : and @, which reports repeat",
+            hint="leave it to the environment, as AWS_SECRET_ACCESS_KEY",
+        )
     return Address(f"{scheme}://{rest}")
+
+
+def _host(rest: str) -> str:
+    """The host of an address, with what stands before an ``@``; ``rest``: behind ``scheme://``."""
+    return _HOST_END.split(rest, maxsplit=1)[0]
+
+
+def _may_hold_password(scheme: str, rest: str) -> bool:
+    """Whether an address may hold a password with a slash, at which its host seems to end.
+
+    It may where a ``:`` stands in the host and an ``@`` behind the host; a key of AWS may have a
+    slash. The host of ``s3://bucket/a:b@c.csv`` has no ``:``, and ``a:b@c.csv`` is a file's name.
+    """
+    host = _host(rest)
+    _, colon, port = host.rpartition("@")[2].partition(":")
+    is_port = port.isdecimal() and scheme in _OF_HADOOP
+    return bool(colon) and not is_port and "@" in rest[len(host) :]
 
 
 def _refuse_other_schemes(scheme: str, rest: str) -> None:
@@ -84,12 +109,14 @@ def _refuse_other_schemes(scheme: str, rest: str) -> None:
             instead.
     """
     if scheme in _WEB:
-        shown = _shown(f"{scheme}://{rest}")
+        shown = "ADDRESS" if _may_hold_password(scheme, rest) else repr(_shown(scheme, rest))
         raise ConfigError(
-            f"{scheme} addresses are not read", hint=f"download the file first: curl -LO {shown!r}"
+            f"{scheme} addresses are not read", hint=f"download the file first: curl -LO {shown}"
         )
     if scheme == "hf":
-        parts = rest.partition("?")[0].removeprefix("datasets/").split("/")
+        # An @ names a revision, but after a colon it may end a password.
+        place = rest.rpartition("@")[2] if ":" in rest.partition("@")[0] else rest
+        parts = place.partition("?")[0].removeprefix("datasets/").split("/")
         raise ConfigError(
             "hf addresses are not read",
             hint=f"download it first: hf download {'/'.join(parts[:2])} --repo-type dataset "
@@ -109,7 +136,8 @@ def scheme_of(text: str) -> str:
     return (match[1] or match[2]).lower() if match else ""
 
 
-def _shown(address: str) -> str:
+def _shown(scheme: str, rest: str) -> str:
     """A web address without what may be a credential in it: login and parameters."""
-    parts = urlsplit(address)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    host = _host(rest)
+    path = re.split(r"[?#]", rest[len(host) :], maxsplit=1)[0]
+    return f"{scheme}://{host.rpartition('@')[2]}{path}"

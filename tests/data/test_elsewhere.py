@@ -3,6 +3,7 @@
 import io
 import os
 import pickle
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -185,6 +186,8 @@ def test_an_address_is_what_was_typed():
     assert str(AuditConfig(data=str(address)).data) == str(address)
     assert str(AuditConfig(data=Path("gs://bank/x.csv")).data) == "gs://bank/x.csv"
     assert AuditConfig(data="file:///tmp/a%20b.csv").data == Path("/tmp/a b.csv")
+    assert AuditConfig(data="file://localhost/tmp/x.csv").data == Path("/tmp/x.csv")
+    assert AuditConfig(data="file:///localhost/x.csv").data == Path("/localhost/x.csv")
     assert AuditConfig(data="dir/c:d.csv").data == Path("dir/c:d.csv")
 
 
@@ -197,13 +200,34 @@ def test_an_address_is_what_was_typed():
         ("s3://ID:VERYSECRET@bank/people.csv", "credentials"),
         ("s3://bank/people.csv?secret_key=VERYSECRET", "credentials"),
         ("abfs://account:VERYSECRET@host/people.csv", "credentials"),
+        ("s3://ID:VERY/SECRET@bank/people.csv", "may hold a password"),
+        ("s3://ID:/VERYSECRET@bank/people.csv", "may hold a password"),
+        ("s3://ID:VERY#SECRET@bank/people.csv", "may hold a password"),
+        ("s3://ID:VERY[SECRET@bank/people.csv", "credentials"),
+        ("abfs://account:12/VERYSECRET@host/people.csv", "may hold a password"),
+        ("hdfs://me:VERY/SECRET@host:8020/people.csv", "may hold a password"),
+        ("https://user:VERY/SECRET@x.org/loans.csv", "curl -LO ADDRESS"),
+        ("hf://user:VERY/SECRET@datasets/scikit-learn/adult/adult.csv", "scikit-learn/adult"),
         ("ssh://host/people.csv", "ssh addresses are not read"),
     ],
 )
 def test_other_addresses_are_one_line_that_says_what_to_do(address, said):
     with refused_in_one_line(ConfigError, said) as caught:
         AuditConfig(data=address)
-    assert "VERYSECRET" not in str(caught.value)
+    assert "SECRET" not in str(caught.value).replace("AWS_SECRET_ACCESS_KEY", "")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "s3://bank/a:b@c.csv",
+        "abfs://container@host/a:b@c.csv",
+        "hdfs://me@host:8020/a@b.csv",
+        "hdfs://host:8020/a:b@c.csv",
+    ],
+)
+def test_a_file_may_have_a_colon_and_an_at_in_its_name(address):
+    assert str(AuditConfig(data=address).data) == address
 
 
 @pytest.mark.parametrize("option", ["data", "public_data", "synthetic"])
@@ -263,6 +287,34 @@ def test_an_empty_pipe_is_one_line(tmp_path):
     )
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+class Breaking(io.BytesIO):
+    """A pipe that breaks off after its first bytes."""
+
+    def read(self, size=-1):
+        if self.tell():
+            raise OSError(5, "Input/output error")
+        return super().read(3)
+
+
+def test_a_pipe_that_breaks_off_is_not_told_as_a_full_disk(tmp_path):
+    with refused_in_one_line(DataError, "reading 'pipe' broke off"):
+        elsewhere._copy_of_stream(Breaking(b"a,b\n1,2\n"), tmp_path, "'pipe'")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's")
+def test_a_copy_of_a_pipe_without_room_is_an_output_error(tmp_path):
+    (tmp_path / "stdin.csv").symlink_to("/dev/full")
+    with refused_in_one_line(OutputError, "the disk is full"):
+        elsewhere._copy_of_stream(io.BytesIO(b"a,b\n1,2\n"), tmp_path, "'pipe'")
+
+
+def test_a_socket_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the path of a socket must be short
+    with socket.socket(socket.AF_UNIX) as one, refused_in_one_line(DataError, "'people'"):
+        one.bind("people")
+        loaded("people")
 
 
 def test_a_pattern_of_files(tmp_path):

@@ -41,7 +41,7 @@ def at_hand(path: Path) -> Path:
         path: A path, an address, or ``-``.
 
     Raises:
-        DataError: The store cannot be read, or nothing lies there.
+        DataError: The store or the pipe cannot be read, or nothing lies there.
         OutputError: The copy finds no room.
     """
     if isinstance(path, Address):
@@ -68,28 +68,46 @@ def _copy_of(address: str) -> Path:
     with _copy_errors():
         folder = Path(tempfile.mkdtemp(dir=scratch()))
     try:
-        if address == STDIN:  # ``-``
-            return _copy_of_stream(sys.stdin.buffer, folder)
-        if "://" not in address:
-            with open(address, "rb") as pipe:
-                return _copy_of_stream(pipe, folder)
-        return _copy_of_store(address, folder)
+        if "://" in address:
+            return _copy_of_store(address, folder)
+        return _copy_of_pipe(address, folder)
     except BaseException:  # an interrupt, too, leaves no piece of a copy behind
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
-def _copy_of_stream(stream: BinaryIO, folder: Path) -> Path:
-    """What a pipe holds, as a file.
+def _copy_of_pipe(address: str, folder: Path) -> Path:
+    """What a pipe holds, as a file; ``address``: its path, or ``-``.
 
     Raises:
-        DataError: Nothing comes, since a terminal is no pipe.
+        DataError: The pipe cannot be opened, or reading it failed; or nothing comes, since a
+            terminal is no pipe.
+        OutputError: The copy finds no room.
+    """
+    if address == STDIN:
+        return _copy_of_stream(sys.stdin.buffer, folder, "the standard input")
+    try:
+        with open(address, "rb") as pipe:
+            return _copy_of_stream(pipe, folder, quoted(address))
+    except OSError as error:  # of opening it: those of reading and writing have been told apart
+        why = (error.strerror or "failed").lower()
+        raise DataError(f"{quoted(address)} cannot be read: {why}") from None
+
+
+def _copy_of_stream(stream: BinaryIO, folder: Path, named: str) -> Path:
+    """What comes from an open pipe, as a file; ``named``: the pipe in messages.
+
+    Raises:
+        DataError: Reading failed; or nothing comes, since a terminal is no pipe.
+        OutputError: The copy finds no room.
     """
     if stream.isatty():
         raise DataError("nothing is piped in", "for example: cat loans.csv | fairaudit inspect -")
     copy = folder / _TEXT
-    with _copy_errors(), copy.open("wb") as file:
-        shutil.copyfileobj(stream, file, _PIECE)
+    try:
+        _write(stream, copy)
+    except _BrokenOff:
+        raise DataError(f"reading {named} broke off", "try again") from None
     return copy
 
 
@@ -151,21 +169,30 @@ def _copy_file(store: fs.FileSystem, info: fs.FileInfo, copy: Path) -> Path:
     with store.open_input_stream(info.path, compression=None) as stream:
         with _copy_errors():
             copy.parent.mkdir(parents=True, exist_ok=True)
-            file = copy.open("wb")
-        with file:
-            while piece := _next_piece(stream):
-                with _copy_errors():
-                    file.write(piece)
+        _write(stream, copy)
     if info.size is not None and copy.stat().st_size != info.size:
         raise _BrokenOff
     return copy
 
 
+def _write(stream: BinaryIO | pa.NativeFile, copy: Path) -> None:
+    """Write what comes from a stream to a new file.
+
+    Raises:
+        _BrokenOff: Reading failed.
+        OutputError: The copy finds no room.
+    """
+    # A failure to read is no OSError here, so it is not taken for one of the disk.
+    with _copy_errors(), copy.open("wb") as file:
+        while piece := _next_piece(stream):
+            file.write(piece)
+
+
 class _BrokenOff(Exception):
-    """Reading a store failed, which is no failure of the disk that is written to."""
+    """Reading a store or a pipe failed, which is no failure of the disk that is written to."""
 
 
-def _next_piece(stream: pa.NativeFile) -> bytes:
+def _next_piece(stream: BinaryIO | pa.NativeFile) -> bytes:
     """The next bytes of a stream, none at its end; _BrokenOff where it fails."""
     try:
         return bytes(stream.read(_PIECE))
