@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from cases import every_third
 from places import ROOT
@@ -28,7 +29,7 @@ from fairaudit.execution.run_directory import clean
 from fairaudit.release.planned import ReleaseRequest as Wish
 from fairaudit.release.planned import plan_release
 from fairaudit.results.jobs import JobResult, read_result
-from fairaudit.trainers import process
+from fairaudit.trainers import process, synthetic
 from fairaudit.trainers.answers import Synthesised, TrainerAnswer
 from fairaudit.trainers.child import TrainerRequest
 from fairaudit.trainers.claims import privacy as claimed_of
@@ -732,6 +733,15 @@ def test_a_table_that_cannot_be_used_is_named_in_one_line(home, change):
     with refused_in_one_line(FairauditError, BROKEN[change]) as error:
         report_by(synthesizer="makes:broken")
     assert "fails alike" in str(error.value)
+
+
+def test_whole_numbers_beyond_those_of_float64_are_numbers_as_others(home):
+    big = [2**53 + 1, 2**53 + 3, -(2**60)]
+    real, made = pa.table({"x": big}), pa.table({"x": [1, 2**62 + 1]})
+    read = synthetic._features(real=real, table=made).column("x").to_pylist()
+    assert read == [float(number) for number in (*big, 1, 2**62 + 1)]
+    with refused_in_one_line(DataError, "column 'x' holds string, not int64"):
+        synthetic._features(real=real, table=pa.table({"x": ["1"]}))
 
 
 @pytest.mark.slow

@@ -224,9 +224,11 @@ def _features(table: pa.Table, real: pa.Table) -> pa.Table:
             target = pa.float64()  # a whole number and a fraction are of one kind
         elif "number" in kinds:  # one column is of numbers, the other is not
             raise DataError(other_type)
+        # Beyond 2^53 a whole number becomes the nearest float64, as in every encoding.
+        is_safe = target != pa.float64()
         try:
             columns[name] = pa.chunked_array(
-                [*ours.cast(target).chunks, *theirs.cast(target).chunks]
+                [*ours.cast(target, safe=is_safe).chunks, *theirs.cast(target, safe=is_safe).chunks]
             )
         except pa.ArrowException:
             raise DataError(other_type) from None

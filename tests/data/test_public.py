@@ -128,3 +128,9 @@ def test_a_public_column_of_another_type_is_refused(config):
     config = given(config, frame(40).assign(amount="much"))
     with pytest.raises(DataError, match="amount"):
         load_public(load_dataset(config), config)
+
+
+def test_whole_public_numbers_beyond_those_of_float64_are_numbers_as_others(config):
+    big = frame().assign(amount=2**53 + 1 + 2 * np.arange(300))
+    public = load_public(load_dataset(config), given(config, big))
+    assert public.features["amount"].to_pylist() == [float(number) for number in big["amount"]]

@@ -134,8 +134,9 @@ def load_public(dataset: Dataset, config: AuditConfig) -> PublicRows:
     features = table.select(dataset.features.column_names)
     audited = _read_as(dataset.features, features, config.public_data.name)
     groups = _public_groups(table, dataset.groupings[0], config)
-    # The same types, so that the rows of both can stand in one table.
-    return PublicRows(audited, features.cast(audited.schema), groups)
+    # The same types, so that the rows of both can stand in one table. Whole numbers beyond 2^53
+    # become the nearest float64; a safe cast would refuse them.
+    return PublicRows(audited, features.cast(audited.schema, safe=False), groups)
 
 
 def _public_groups(table: pa.Table, grouping: Grouping, config: AuditConfig) -> Int64 | None:
