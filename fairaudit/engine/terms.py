@@ -636,9 +636,10 @@ def known_layers(module: nn.Module) -> dict[str, TappedLayer]:
     """By their paths, the layers in a module that can be tapped.
 
     Such a layer is of exactly a type of ``KNOWN``, computes what that type says, and has parameters
-    each of which stands at one place of the module alone. Some of them are trained.
+    each of which stands in one layer alone; a layer that stands at two paths counts as one, and is
+    named by the first. Some of the parameters are trained.
     """
-    places: dict[int, int] = {}  # id of a parameter -> at how many places the module holds it
+    places: dict[int, int] = {}  # id of a parameter -> at how many places layers hold it
     for part in module.modules():
         for value in part._parameters.values():
             places[id(value)] = places.get(id(value), 0) + 1

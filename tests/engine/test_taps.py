@@ -84,6 +84,13 @@ def test_what_is_more_than_one_call_of_a_known_layer_goes_by_copies(make):
     assert tapping.why_not == ""
 
 
+def test_a_layer_at_two_places_is_tapped_under_its_first_name():
+    model = seeded_module(tapped.CalledByItsOtherName)
+    tapping = assert_alone(model, records(model.shape), directions(7))
+    assert set(tapping.outputs) == {"first", "other", "out"}
+    assert tapping.why_not == ""
+
+
 @pytest.mark.parametrize("make", [tapped.ImagesOfPatches, tapped.Tabular, tapped.LazyAtFirst])
 def test_whole_models_have_the_gradients_of_one_record_alone(make):
     model = seeded_module(make)

@@ -203,6 +203,16 @@ class KnownByTwoNames(Mixed):
         return self.third(torch.tanh(self.other(h)))
 
 
+class CalledByItsOtherName(Mixed):
+    """One layer at two places, called once, from the second."""
+
+    def change(self):
+        self.third = self.other
+
+    def through(self, h):
+        return self.third(h)
+
+
 class InAVmapOfItsOwn(Mixed):
     def through(self, h):
         return torch.vmap(self.other, in_dims=1, out_dims=1)(h)
