@@ -88,6 +88,10 @@ def test_clean_and_fresh_remove_what_is_named_like_a_training_and_no_file_of_som
     for path in foreign:
         path.write_text("mine")
     (rundir.jobs / ".fairaudit-00ff.tmp").symlink_to(precious)
+    for folder in (rundir.jobs, rundir.out):
+        (folder / ".fairaudit-11ee.tmp").write_text("half")
+    (rundir.jobs / "run.json").unlink()
+    (rundir.jobs / "run.json").symlink_to(precious)
     (rundir.jobs / "notes.txt").write_text("mine")
     assert kept_trainings(rundir.out).trainings == 2
     assert clean(rundir.out).trainings == 2

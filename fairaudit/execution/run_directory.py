@@ -186,13 +186,15 @@ def kept_trainings(out: Path) -> StoredTrainings:
 
 
 def clean(out: Path) -> StoredTrainings:
-    """Remove the finished trainings and logs of a run directory; reports and other files stay.
+    """Remove what runs left in a run directory; reports and other files stay.
 
-    Only what is named like a training or its log is removed, and no link. The lock file stays: a
-    run that starts at this moment must meet the lock that is held here.
+    Removed are, by their names, finished trainings, logs, ``run.json``, and unfinished files, these
+    in ``out`` as well. What is a link stays, but for one named ``run.json``: that is removed, and
+    what it leads to stays. The lock file stays: a run that starts at this moment must meet the lock
+    that is held here.
 
     Returns:
-        What was removed.
+        How many trainings were removed, and bytes of their files and of logs.
 
     Raises:
         OutputError: Not an output directory of a run, in use by one, or not writable.

@@ -410,7 +410,7 @@ def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
     then takes its interval away.
 
     Args:
-        spreads: Every pair.
+        spreads: Every pair, each with a value.
         pairs: How many pairs share the 5 % (Bonferroni).
 
     Example:

@@ -244,7 +244,8 @@ class SeedScores(NamedTuple):
         """These scores minus ``times`` those of another model on the same rows.
 
         Influences are linear, so those of the difference are the differences of both. The
-        difference rests on the rows on which both rest.
+        difference rests on the rows on which both rest. ``times`` other than 1 compares with a part
+        of the other's, as ``doubtful_classes`` does.
         """
         return SeedScores(
             self.values - times * other.values,
