@@ -256,7 +256,6 @@ def train_students(task: Task, queried: Tensor, targets: Tensor) -> TrainedModel
     """
     penalty = task.settings["student_penalty"]
     if is_convex(task):
-        # INPUTS does not standardise by group, so group 0 will do for all.
         x = query_inputs(queried)
         return LogisticModels(minimise(LogisticProblems(x, targets, penalty)), INPUTS)
     network = stack([task.model] * len(targets), task.seed)

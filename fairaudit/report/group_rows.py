@@ -80,11 +80,7 @@ def table_columns(report: Report) -> tuple[MeasureColumn, ...]:
     label = report.data.label
     if not report.costs:
         return _columns_without_costs(report)
-    names = shown_costs(report)
-    # Where the classes are the groups, the recall of a class repeats the accuracy of its group.
-    if any(grouping.name == label.column for grouping in report.data.groupings):
-        names = [name for name in names if spec_of(name).cost_of != "tpr"]
-    columns = [MeasureColumn(name, *measure_title(name, label)) for name in names]
+    columns = [MeasureColumn(name, *measure_title(name, label)) for name in shown_costs(report)]
     if is_known(report.costs, MISALIGNMENT):
         columns.append(MeasureColumn(MISALIGNMENT, METRICS[MISALIGNMENT].title, "degrees"))
     return tuple(columns)

@@ -20,7 +20,10 @@ from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
 
 COST = "privacy_cost"  # the one that a report leads with
 _MOST_SHOWN = 6  # measures in a table or chart, but for those that a rule names
-_RULE_WORD = re.compile(r"\w+(?:\[\d+\])?")  # of a rule, as ``tpr_gap[2]``
+# The metric that a rule begins with: ``tpr_gap[2]`` of ``reference.tpr_gap[2]@sex=F > 0.1``. What
+# parses a rule whole is ``gate``, a room above this one; and the record of a rule about a change
+# since another report has no metric of its own.
+_RULE_METRIC = re.compile(r"(?:(?:reference|change)\.)?(\w+)(\[\d+\])?")
 _SCALES = {"fraction": POINTS, "degrees": DEGREES, "nats a step": READINGS}
 
 
@@ -160,22 +163,23 @@ def _costs_to_show(report: Report) -> list[str]:
     """The measures of which any group has a value, if there were room for all.
 
     Of a cost by class only the classes that findings of some comparison are about, or a rule.
+    Where the classes are the groups, the recall of a class repeats the accuracy of its group: only
+    a rule asks for its cost.
     """
-    wanted = names_in_rules(report)
+    wanted = {name for name in all_costs(report) if "[" not in name}
     for comparison in report.costs:
         wanted |= set(measures(comparison))
-    names = [name for name in all_costs(report) if name in wanted or "[" not in name]
-    return [name for name in names if is_known(report.costs, name)]
+    label = report.data.label.column
+    if any(grouping.name == label for grouping in report.data.groupings):
+        wanted = {name for name in wanted if spec_of(name).cost_of != "tpr"}
+    wanted |= names_in_rules(report)
+    return [name for name in all_costs(report) if name in wanted and is_known(report.costs, name)]
 
 
 def names_in_rules(report: Report) -> set[str]:
-    """The names of metrics that rules hold: ``tpr_cost[2]`` of ``tpr_cost_gap[2].noise > 0``.
-
-    Beside them the set has every other word of the rules.
-    """
-    return {
-        word.replace("_gap", "") for gate in report.gates for word in _RULE_WORD.findall(gate.rule)
-    }
+    """The names of metrics that rules hold: ``tpr_cost[2]`` of ``tpr_cost_gap[2].noise > 0``."""
+    found = [match for gate in report.gates if (match := _RULE_METRIC.match(gate.rule))]
+    return {match[1].removesuffix("_gap") + (match[2] or "") for match in found}
 
 
 def is_known(comparisons: Iterable[Comparison], metric: str) -> bool:

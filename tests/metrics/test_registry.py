@@ -1,5 +1,6 @@
 """A metric that is added to the registry is in every output, the right way round, or undefined."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -30,7 +31,7 @@ from fairaudit.report.cost_charts import cost_chart
 from fairaudit.report.frames import AuditReport
 from fairaudit.report.group_rows import group_tables
 from fairaudit.report.load import load_report
-from fairaudit.report.measures import measure_text, shown_costs
+from fairaudit.report.measures import left_out_costs, measure_text, shown_costs
 from fairaudit.results.estimates import interval_of
 from fairaudit.score import ScoreConfig, score
 
@@ -93,6 +94,7 @@ def predictions(rows=2000):
     draw = np.random.default_rng(0)
     frame["kind"] = draw.choice(["cat", "dog", "eel"], rows)
     frame["named"] = np.where(draw.random(rows) < 0.7, frame["kind"], "eel")
+    frame["again"] = np.where(draw.random(rows) < 0.9, frame["kind"], "eel")
     return frame.rename(columns={"base0": "base", "private0": "private"})
 
 
@@ -289,6 +291,14 @@ def test_a_cost_that_is_added_is_in_every_output(tmp_path, third, monkeypatch):
     assert "auc_cost" in lines
 
 
+TITLES = {  # of costs as tables head them
+    "brier_cost": "Brier score (points added)",
+    "auc_cost": "lost area (points of area under the ROC curve lost)",
+    "fpr_cost": "false positive rate (points added)",
+    "npv_cost": "negative predictive value (points lost)",
+}
+
+
 def test_more_costs_than_tables_have_room_for_are_counted_and_a_rules_own_is_shown(
     tmp_path, third, monkeypatch
 ):
@@ -303,7 +313,8 @@ def test_more_costs_than_tables_have_room_for_are_counted_and_a_rules_own_is_sho
         ([f"{name}_gap > 0.5" for name in rest], ()),
     ):
         n_shown = len(costs()) - len(others)
-        line = f"report.json has {numbered(len(others), 'more cost')}: {', '.join(others)}."
+        titles = ", ".join(TITLES[name] for name in others)
+        line = f"report.json has {numbered(len(others), 'more cost')}: {titles}."
         report, _ = scored(tmp_path, "private", "base", fail_on=rules)
         (table,) = group_tables(report)
         named = [column.metric for column in table.columns]
@@ -322,6 +333,49 @@ def test_more_costs_than_tables_have_room_for_are_counted_and_a_rules_own_is_sho
     )
     assert "npv_cost" not in shown_costs(report)
     assert "npv_cost" in shown_costs(report.model_copy(update={"gates": (gate,)}))
+    for rule in ("accuracy@sex=npv_cost < 0.1", "accuracy:npv_cost < 0.1"):  # other words of a rule
+        gate = gate.model_copy(update={"rule": rule})
+        assert "npv_cost" not in shown_costs(report.model_copy(update={"gates": (gate,)}))
+
+
+def test_recalls_where_the_classes_are_the_groups_are_shown_if_a_rule_names_them(
+    tmp_path, third, monkeypatch
+):
+    """The accuracy of a group is the recall of its class: no line offers it a second time."""
+    for name in ("npv", "selection_rate", "fpr", "precision"):  # more than six costs, none by class
+        spec = replace(METRICS["accuracy"], name=f"other_{name}", words=f"other {name}")
+        monkeypatch.setitem(METRICS, spec.name, spec)
+        cost = cost_of(spec, f"{spec.name}_cost", f"{spec.words} lost")
+        monkeypatch.setitem(METRICS, cost.name, cost)
+    options = {"label": "kind", "group": ["kind", "sex"]}
+    for rules, recalls in (([], []), (["tpr_cost[2]@sex=F > 0.9"], ["tpr_cost[2]"])):
+        report, _ = scored(tmp_path, "named", "again", fail_on=rules, **options)
+        tables = group_tables(report)
+        assert len(tables) == 2
+        named = [column.metric for column in tables[0].columns]
+        assert [name for name in named if name.startswith("tpr_cost")] == recalls
+        assert all(("recall of eel" in [c.title for c in t.columns]) == bool(rules) for t in tables)
+        text = (tmp_path / "named" / "report.md").read_text("utf-8")
+        (line,) = re.findall(r"report.json has .*", text.replace("\\", ""))
+        assert "recall of" not in line
+        n_told = int(re.search(r"\d+", line)[0])
+        assert n_told == len(left_out_costs(report)) == line.count("(")
+        assert set(left_out_costs(report)).isdisjoint(named)
+
+
+def test_the_line_on_costs_without_room_names_classes_as_the_tables_do(
+    tmp_path, third, monkeypatch
+):
+    for number in range(4):
+        spec = replace(ADDED[1], name=f"npv{number}", words=f"value {number}", header="")
+        monkeypatch.setitem(METRICS, spec.name, spec)
+        cost = cost_of(spec, f"{spec.name}_cost", f"{spec.words} lost")
+        monkeypatch.setitem(METRICS, cost.name, cost)
+    report, _ = scored(tmp_path, "named", "again", label="kind")
+    (line,) = re.findall(r"report.json has .*", "\n".join(result_lines(report)))
+    assert re.search(r" value 3 of (cat|dog|eel) \(points lost\)\.$", line)
+    assert "[" not in line
+    assert "_cost" not in line
 
 
 def test_a_metric_that_a_rule_names_is_in_the_summary_of_predictions(tmp_path):

@@ -27,7 +27,7 @@ from fairaudit.report.document import (
 )
 from fairaudit.report.group_rows import group_tables
 from fairaudit.report.group_table import GroupTable
-from fairaudit.report.measures import left_out_costs
+from fairaudit.report.measures import cost_title, left_out_costs
 from fairaudit.report.messages.base import SERIES
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import UNKNOWN
@@ -93,7 +93,8 @@ def _left_out_line(report: Report) -> tuple[Text, ...]:
     if not names:
         return ()
     costs = numbered(len(names), "more cost", "more costs")
-    shown = ", ".join(plain(name) for name in names[:_MOST_ITEMS])
+    titles = [cost_title(name, report.data.label) for name in names[:_MOST_ITEMS]]
+    shown = ", ".join(titles)
     if len(names) > _MOST_ITEMS:
         shown += f" and {len(names) - _MOST_ITEMS} more"
     return (Text(f"report.json has {costs}: {shown}."),)
