@@ -184,7 +184,9 @@ def answers(planted, commands):
         planted.shadow(names(planted.asked))
         printed[words.split()[0]] = done.stdout
     missed = {name for name in names(planted.asked) - known() if find_spec(name) is not None}
-    assert missed <= {"sitecustomize"}  # whatever was imported had its shadow from the beginning
+    # Whatever was imported had its shadow from the beginning, but for what starts Python and what
+    # setuptools has in a folder of its own, which older versions of PyTorch import.
+    assert missed <= {"sitecustomize", "jaraco"}
     return printed
 
 

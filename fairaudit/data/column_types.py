@@ -146,15 +146,16 @@ def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
 def _without_blanks(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column in a plain type with null for texts of blanks and for infinite numbers."""
     if pa.types.is_large_string(column.type):
-        return _blanked(column, pc.equal(pc.utf8_trim_whitespace(column), ""))
+        return nulled(column, pc.equal(pc.utf8_trim_whitespace(column), ""))
     if pa.types.is_floating(column.type):
-        return _blanked(column, pc.greater(pc.abs(column), LARGEST))
+        return nulled(column, pc.greater(pc.abs(column), LARGEST))
     return column
 
 
-def _blanked(column: pa.ChunkedArray, where: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column with null where the truth values ``where`` are true."""
-    return pc.if_else(where, pa.scalar(None, column.type), column)
+def nulled(column: pa.ChunkedArray, where: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column with null where the truth values ``where`` are true, or null."""
+    # Nulls as an array: of a scalar and a slice of texts Arrow 18 to 21 make texts that are broken.
+    return pc.if_else(where, pa.nulls(len(column), column.type), column)
 
 
 def encode_codes(column: pa.ChunkedArray) -> Codes:
@@ -265,7 +266,7 @@ def _plain_type(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
     # All numbers become float64, but whole ones that int64 holds: these stay as they are, exact.
     if t.is_floating(arrow_type) or t.is_decimal(arrow_type) or t.is_uint64(arrow_type):
         numbers = pc.add(column.cast(pa.float64(), safe=False), 0.0)  # -0.0 becomes 0.0
-        return _blanked(numbers, pc.is_nan(numbers))  # NaN is how many writers spell a gap
+        return nulled(numbers, pc.is_nan(numbers))  # NaN is how many writers spell a gap
     if kind_of(arrow_type) == "category" and not t.is_boolean(arrow_type):
         try:
             return column.cast(pa.large_string())

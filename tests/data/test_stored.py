@@ -188,3 +188,16 @@ def test_the_type_of_classes_follows_from_their_names(names, kind):
 def test_blanks_around_a_mark_of_a_missing_number_are_no_part_of_it():
     read = stored(["1", " NA ", "NA", "n/a?", "2 "])
     assert read.present("x").tolist() == [True, False, False, True, True]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.large_binary()])
+def test_a_slice_of_a_column_has_the_values_of_its_rows(kind):
+    """Also in versions of Arrow that take the offsets of a slice for those of a column."""
+    texts = [f"{'x' * (i % 5)}{i % 3}" if i % 7 else None for i in range(70)]
+    whole, rows = stored(texts, kind), range(10, 40)
+    piece = replace(whole, table=whole.table.slice(10, 30))
+    names = ("x1", "xx2")
+    piece.texts("x").validate(full=True)
+    assert piece.texts("x").to_pylist() == [texts[i] for i in rows]
+    assert piece.codes("x", names).tolist() == [whole.codes("x", names)[i] for i in rows]
+    assert piece.texts("x", names).combine_chunks().to_pylist() == [texts[i] for i in rows]

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 _Held = TypeVar("_Held")
 
-_LENT: Final[list[weakref.ref[object]]] = []
+_LENT: Final[weakref.WeakSet[object]] = weakref.WeakSet()
 _LONGEST: Final = 1.0  # seconds to wait at the end; it takes Arrow less than a hundredth
 
 
@@ -22,8 +22,7 @@ def lent(held: _Held) -> _Held:
     Args:
         held: What is about to be given to Arrow; a weak reference to it must be possible.
     """
-    _LENT[:] = [one for one in _LENT if one() is not None]
-    _LENT.append(weakref.ref(held))
+    _LENT.add(held)
     return held
 
 
@@ -34,5 +33,5 @@ def _await_release() -> None:
     Somebody else may hold it too, as the traceback of an error does.
     """
     end = time.monotonic() + _LONGEST
-    while any(one() is not None for one in _LENT) and time.monotonic() < end:
+    while _LENT and time.monotonic() < end:
         time.sleep(0.001)

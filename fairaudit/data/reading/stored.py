@@ -23,6 +23,7 @@ from fairaudit.data.column_types import (
     is_utf8,
     kind_of,
     level_names,
+    nulled,
     numeric_values,
     plain_column,
 )
@@ -108,7 +109,7 @@ class StoredColumns:
             spellings = pa.array(level_names(codes.values), pa.large_string())
             column = _chosen(spellings, codes.codes, codes.missing())
         is_mark = self.rules.is_missing(name, column)
-        unnamed = pc.if_else(is_mark, pa.scalar(None, column.type), column)
+        unnamed = nulled(column, is_mark)
         if not names:
             return unnamed
         place = self.codes(name, names)
@@ -207,4 +208,4 @@ def _without_broken_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
             chunks = [chunk.storage for chunk in stored.chunks]
             stored = pa.chunked_array(chunks, type=stored.type.storage_type)
     content = stored.cast(pa.large_binary())
-    return pc.if_else(is_utf8(content), content, pa.scalar(None, content.type))
+    return nulled(content, pc.invert(is_utf8(content)))

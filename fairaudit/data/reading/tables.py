@@ -524,30 +524,16 @@ def explained(path: Path) -> Iterator[None]:
 def _damage_of_any_library(path: Path) -> Iterator[None]:
     """Turn what a reader of ``FORMATS`` raises because of the file into what `explained` knows.
 
-    Libraries raise what they like where a file is cut. A mistake in our own code stays what it is.
+    Where a file is cut, a library raises a type of its own, or one of Python's for wrong values or
+    an early end. A mistake of our own code with one of these types looks the same. Any other type
+    of Python's stays what it is: a KeyError, a TypeError, a missing package.
     """
     try:
         yield
     except (FairauditError, *_DAMAGE):
         raise
     except Exception as error:
-        if _is_of_content(error):
+        is_of_library = type(error).__module__ != "builtins"
+        if is_of_library or isinstance(error, (ValueError, EOFError, StopIteration)):
             raise OSError(f"{path.name} is damaged") from error
         raise
-
-
-def _is_of_content(error: Exception) -> bool:
-    """Whether an error of a reader is due to what the file holds, and is no mistake of our code.
-
-    It is if a library raised it or defines its type. A library that is compiled may leave no trace
-    of where it raised one of Python's own types: of these a ValueError, an EOFError and a
-    StopIteration are due to the file, whoever raised them.
-    """
-    if isinstance(error, (ValueError, EOFError, StopIteration)):
-        return True
-    where = error.__traceback__
-    while where is not None and where.tb_next is not None:
-        where = where.tb_next
-    raised_in = "" if where is None else str(where.tb_frame.f_globals.get("__name__"))
-    is_ours = raised_in.partition(".")[0] == "fairaudit"
-    return not is_ours or type(error).__module__ != "builtins"

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fairaudit.data.column_types import nulled
 from fairaudit.data.dataset import Int64, columns_of
 from fairaudit.data.reading.values import (
     USUAL_MARKS,
@@ -339,7 +340,7 @@ def _without_marked_numbers(
         is_mark = pc.fill_null(pc.equal(column.cast(pa.float64(), safe=False), number), False)
         if pc.any(is_mark).as_py():
             seen.add(mark)
-            column = pc.if_else(is_mark, pa.scalar(None, arrow_type), column)
+            column = nulled(column, is_mark)
     return column, seen
 
 

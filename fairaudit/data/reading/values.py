@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fairaudit.data.column_types import nulled
 from fairaudit.errors import ConfigError
 from fairaudit.messages.names import nearest, quoted
 
@@ -135,7 +136,7 @@ def numbers_of(texts: pa.ChunkedArray, kind: NumberFormat | None) -> pa.ChunkedA
     """
     trimmed = pc.utf8_trim_whitespace(texts)
     # As text that Arrow's cast reads, null where there is none.
-    readable = pc.if_else(is_number(trimmed, None), trimmed, pa.scalar(None, trimmed.type))
+    readable = nulled(trimmed, pc.invert(is_number(trimmed, None)))
     if kind in _WHOLE:
         # Without all signs that the format allows beside digits, a point and a minus.
         bare = pc.replace_substring_regex(trimmed, _NOT_OF_A_NUMBER[kind], "")
