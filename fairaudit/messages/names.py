@@ -21,9 +21,12 @@ def typed(word: str) -> str:
 
     One that is too long or not printable is shown as :func:`quoted` shows it.
     """
-    if word.isprintable() and len(word) <= TYPED_CHARACTERS:
-        return shlex.quote(word)
-    return quoted(word)
+    return shlex.quote(word) if is_typable(word) else quoted(word)
+
+
+def is_typable(word: str) -> bool:
+    """Whether :func:`typed` gives a name that a shell takes for this one."""
+    return word.isprintable() and len(word) <= TYPED_CHARACTERS
 
 
 def listed(names: Iterable[str]) -> str:

@@ -2,8 +2,12 @@
 
 import bz2
 import gzip
+import io
+import os
 import re
 import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +17,9 @@ import pytest
 from refusals import refused_in_one_line
 
 from fairaudit.config.options import AuditConfig
+from fairaudit.data.reading import elsewhere
 from fairaudit.data.reading.packed import printing, through_sed
-from fairaudit.data.reading.tables import open_source
+from fairaudit.data.reading.tables import open_source, read_stored
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError
 
@@ -195,7 +200,7 @@ def test_a_footer_is_named(tmp_path, footer):
     path.write_text("\n".join([ADULT_NAMES, *ADULT, footer]) + "\n")
     with refused_in_one_line(DataError, "footer") as caught:
         load_dataset(AuditConfig(data=path, group=("sex",), label="income"))
-    assert "sed '$d' adult.csv" in caught.value.hint
+    assert "sed '$d' < " in caught.value.hint
 
 
 @pytest.mark.parametrize("names", [(), ("age,sex,y",)])
@@ -236,8 +241,8 @@ def test_the_command_of_a_hint_mends_a_packed_file_too(tmp_path, packing, lines,
             load_dataset(AuditConfig(data=path, group=("sex",), label="income"))
         command = caught.value.hint.removeprefix(before)
         subprocess.run(command, shell=True, check=True, cwd=tmp_path)
-        mended = tmp_path / ("named_a b.csv" if "named_" in command else "new.csv")
-        header = lines[0] if "named_" in command else ADULT_NAMES
+        mended = tmp_path / "new_a b.csv"
+        header = lines[0] if "name of its own" in before else ADULT_NAMES
         names = re.sub("(age.*)age", r"\1age_2", header).split(",")
         assert open_source(mended).schema.names == names
         assert load_dataset(AuditConfig(data=mended, group=("sex",), label="income")).n_rows >= 18
@@ -255,20 +260,230 @@ def test_every_packing_has_a_command_that_unpacks_it(tmp_path, packing):
     assert through_sed(path, "p", "1d") == f"{command} -dc < p | sed 1d"
 
 
+def test_a_name_that_begins_with_a_hyphen_is_no_option_of_a_command(tmp_path):
+    (tmp_path / "p.csv").write_bytes(b"a,b\n1,2\n")
+    for command in (printing(tmp_path / "p.csv", "-p"), through_sed(tmp_path / "p.csv", "-p", "p")):
+        assert command.endswith(" < -p")
+
+
 @pytest.mark.parametrize(
     ("name", "command"),
     [
-        ("adult.data", "cat adult.data"),
-        ("my adult.data", "cat 'my adult.data'"),
+        ("adult.data", "cat < adult.data"),
+        ("my adult.data", "cat < 'my adult.data'"),
         ("adult.data.gz", "gzip -dc < adult.data.gz"),
     ],
 )
-def test_where_rows_stand_alone_the_file_names_its_columns(tmp_path, name, command):
-    content = "\n".join(ADULT).encode() + b"\n"
-    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+@pytest.mark.parametrize("delimiter", [", ", ";", "\t", "  "])
+def test_where_rows_stand_alone_the_file_names_its_columns(
+    tmp_path, monkeypatch, name, command, delimiter
+):
+    monkeypatch.chdir(tmp_path)
+    content = "\n".join(ADULT).replace(", ", delimiter).encode() + b"\n"
+    Path(name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    names = tuple(ADULT_NAMES.split(","))
     with refused_in_one_line(DataError, "no line that names") as caught:
-        open_source(tmp_path / name, is_alone=True, names=tuple(ADULT_NAMES.split(",")))
-    assert f"(echo age,workclass,..; {command}) > named.csv" in caught.value.hint
+        open_source(Path(name), is_alone=True, names=names)
+    if delimiter == "\t":  # a line with a tab cannot be copied from a terminal
+        assert caught.value.hint.endswith("write it into the file")
+        return
+    line = ADULT_NAMES.replace(",", delimiter.strip() or " ")
+    quote = "'" if delimiter in (";", "  ") else ""
+    mending = f"(echo {quote}{line}{quote}; {command}) > "
+    assert mending in caught.value.hint
+    subprocess.run(command_of(caught.value), shell=True, check=True)
+    [copy] = Path().glob("new_*")
+    source = open_source(copy, is_alone=True, names=names)
+    assert source.schema.names == list(names)
+    assert read_stored(source, names).table.num_rows == 20
+
+
+@pytest.mark.parametrize(
+    "names", [("age", "a,b", "sex"), ("age", "a\\nb"), ("-n", "age"), ("x" * 150, "y" * 150)]
+)
+def test_names_that_echo_would_not_print_are_left_to_the_user(tmp_path, monkeypatch, names):
+    monkeypatch.chdir(tmp_path)
+    Path("p.csv").write_text(",".join("1" * len(names)) + "\n")
+    with refused_in_one_line(DataError, "no line that names") as caught:
+        open_source(Path("p.csv"), is_alone=True, names=names)
+    assert caught.value.hint.endswith("write it into the file")
+
+
+# --- the commands that hints offer
+
+
+def command_of(error):
+    """The command at the end of an error's hint, the first where there are two; "": none."""
+    start = r"(?:.* the file, |[^:]*: )"
+    found = re.match(rf"{start}(.* > .*?)(?:, or sed \S+ for the first)?$", error.hint)
+    return found[1] if found else ""
+
+
+def accepted(path):
+    """The path of the table that comes of one by the commands that are offered."""
+    for _ in range(4):
+        try:
+            load_dataset(AuditConfig(data=path, group=("sex",), label="income"))
+        except DataError as error:
+            command = command_of(error)
+            before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+            if not command:
+                raise
+            subprocess.run(command, shell=True, check=True)
+            assert {path: path.read_bytes() for path in before} == before
+            [path] = {path for path in Path().rglob("*") if path.is_file()} - set(before)
+        else:
+            return path
+    raise AssertionError(f"{path} is still refused")
+
+
+TITLE, FOOTER = "Adult of 1994", "Source: the office"
+UNCLEAN = {
+    "title and footer": [TITLE, ADULT_NAMES, *ADULT, FOOTER],
+    "blank above a title": ["", TITLE, ADULT_NAMES, *ADULT],
+    "blanks around a title": ["", "", TITLE, "", ADULT_NAMES, *ADULT],
+    "title of two lines": ['"Adult', 'of 1994"', ADULT_NAMES, *ADULT],
+    "blank below a footer": [ADULT_NAMES, *ADULT, FOOTER, "", ""],
+    "footer of two lines": [ADULT_NAMES, *ADULT, '"Source:', 'the office"', ""],
+    "blanks and header twice": ["", ADULT_NAMES, "", ADULT_NAMES, *ADULT, FOOTER, ""],
+    "two headers": [
+        *("age,b,c,d,sex,income", "", "(years),(x),(y),(z),(code),(flag)"),
+        *(f"{k},{k},1,2,{'FM'[k % 2]},{'yes' if k % 3 else 'no'}" for k in range(20, 60)),
+    ],
+    "all of them": ["", TITLE, "", ADULT_NAMES, ADULT_NAMES, *ADULT, "", FOOTER, ""],
+}
+
+
+@pytest.mark.parametrize("lines", UNCLEAN.values(), ids=UNCLEAN)
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("new.csv", "\n"),
+        ("-x.csv", "\r\n"),
+        ("sub/a dir/x.csv", "\n"),
+        ("new_p.csv.gz", "\n"),
+        ("-p.csv.gz", "\r\n"),
+    ],
+)
+def test_the_commands_of_hints_lead_to_a_table(tmp_path, monkeypatch, name, end, lines):
+    monkeypatch.chdir(tmp_path)
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = (end.join(lines) + end).encode()
+    path.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    Path("new_x.csv").write_text("a file that is there already")
+    whole = accepted(path)
+    assert load_dataset(AuditConfig(data=whole, group=("sex",), label="income")).n_rows >= 20
+
+
+def test_a_footer_below_remarks_and_a_large_table_is_deleted_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = tuple(ADULT_NAMES.split(","))
+    lines = ["|1x3 Cross validator", *ADULT * 2000, "|a remark", FOOTER, "|another", ""]
+    Path("p.csv").write_text("\n".join(lines))
+    assert Path("p.csv").stat().st_size > 1 << 20
+    config = AuditConfig(data=Path("p.csv"), names=names, group=("sex",), label="income")
+    with refused_in_one_line(DataError, "footer") as caught:
+        load_dataset(config)
+    subprocess.run(command_of(caught.value), shell=True, check=True)
+    assert Path("new_p.csv").read_text() == "\n".join(lines[:-3]) + "\n"
+
+
+DOUBLED = {
+    "quoted": '"age","age","sex","income"',
+    "as R has it": '"","age","sex","income","age"',
+    "some quoted": '"age",age,sex,income,"age"',
+    "last": "age,sex,income,age",
+    "first": "age,age,sex,income",
+    "thrice": "age,sex,age,income,age",
+    "two names": "a.b,sex,income,c d,a.b,c d",
+    "empty names": ",,age,age,sex,income",
+    "a like name": "age,my age,sex,age,income",
+    "numbers": "2020,2020,sex,income",
+}
+
+
+@pytest.mark.parametrize("header", DOUBLED.values(), ids=DOUBLED)
+@pytest.mark.parametrize("delimiter", [",", "\t", "|"])
+@pytest.mark.parametrize(
+    ("above", "end"),
+    [("", "\n"), ("\ufeff", "\r\n"), ("\r\n\r\n", "\r\n")],
+    ids=["plain", "marked", "empty lines above"],
+)
+def test_the_command_that_renames_gives_each_column_a_name(
+    tmp_path, monkeypatch, header, delimiter, above, end
+):
+    monkeypatch.chdir(tmp_path)
+    names = header.replace('"', "").split(",")
+    rows = [",".join(["FM"[k % 2] if n == "sex" else str(k) for n in names]) for k in range(9)]
+    text = end.join([header, *rows, ""]).replace(",", delimiter)
+    Path("p.csv").write_bytes((above + text).encode())
+    with refused_in_one_line(DataError, "several columns of one name") as caught:
+        open_source(Path("p.csv"))
+    command = command_of(caught.value)
+    if names.count("") > 1:
+        assert not command  # a name that is empty cannot be found in a line
+        return
+    assert command
+    for locale in ("C", "C.UTF-8"):
+        environment = {"PATH": os.environ["PATH"], "LC_ALL": locale}
+        subprocess.run(command, shell=True, check=True, env=environment)
+        seen = Counter()
+        for name, found in zip(names, open_source(Path("new_p.csv")).schema.names, strict=True):
+            seen[name] += 1
+            assert found == (name if seen[name] == 1 else f"{name}_{seen[name]}")
+        assert Path("new_p.csv").read_bytes().count(b"\n") == Path("p.csv").read_bytes().count(
+            b"\n"
+        )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"age,age,age_2,sex\n1,2,3,F\n",  # a number that is taken
+        b'"x,age",age,age,sex\n1,2,3,F\n',  # a delimiter within a name
+        b'age,"a\nb",age,sex\n1,2,3,F\n',  # a name of two lines
+        b"age,age,sex\r1,2,F\r3,4,M\r",  # lines that no sed tells apart
+    ],
+)
+def test_no_command_is_offered_that_would_not_rename(tmp_path, monkeypatch, content):
+    monkeypatch.chdir(tmp_path)
+    Path("p.csv").write_bytes(content)
+    with refused_in_one_line(DataError, "several columns of one name") as caught:
+        open_source(Path("p.csv"))
+    assert caught.value.hint == "give each a name of its own; where they are copies, leave one out"
+
+
+@pytest.mark.parametrize("case", ["title and footer", "blank below a footer", "all of them"])
+def test_lines_that_sed_does_not_tell_apart_are_left_to_the_user(tmp_path, monkeypatch, case):
+    monkeypatch.chdir(tmp_path)
+    Path("p.csv").write_bytes("\r".join(UNCLEAN[case]).encode())
+    with refused_in_one_line(DataError, "looks like a") as caught:
+        load_dataset(AuditConfig(data=Path("p.csv"), group=("sex",), label="income"))
+    assert caught.value.hint.endswith("; delete it")
+
+
+@pytest.mark.parametrize("name", ["a\nb.csv", "a\x1b[1mb.csv", "ab/" * 80 + "x.csv"])
+def test_a_name_that_cannot_be_typed_is_in_no_command(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    for lines in (UNCLEAN["title and footer"], ["age,age,sex", "1,2,F"]):
+        Path(name).write_text("\n".join(lines) + "\n")
+        with pytest.raises(DataError) as caught:
+            open_source(Path(name))
+        assert caught.value.hint
+        assert not command_of(caught.value)
+
+
+@pytest.mark.parametrize("case", ["title and footer", "blank below a footer"])
+def test_what_came_through_a_pipe_is_in_no_command(monkeypatch, case):
+    pipe = io.TextIOWrapper(io.BytesIO("\n".join(UNCLEAN[case]).encode()))
+    monkeypatch.setattr(sys, "stdin", pipe)
+    elsewhere._copy_of.cache_clear()
+    with refused_in_one_line(DataError, "stdin.csv") as caught:
+        load_dataset(AuditConfig(data="-", group=("sex",), label="income"))
+    assert caught.value.hint.endswith("; delete it")
+    elsewhere._copy_of.cache_clear()
 
 
 def test_what_to_do_works(tmp_path):
@@ -278,4 +493,4 @@ def test_what_to_do_works(tmp_path):
         open_source(path)
     command = caught.value.hint.removeprefix("delete the second line: ")
     subprocess.run(command, shell=True, check=True, cwd=tmp_path)
-    assert open_source(tmp_path / "new.csv").schema.names == ADULT_NAMES.split(",")
+    assert open_source(tmp_path / "new_p.csv").schema.names == ADULT_NAMES.split(",")

@@ -54,6 +54,11 @@ def at_hand(path: Path) -> Path:
     return _copy_of(str(path)) if is_pipe else path
 
 
+def is_copy(path: Path) -> bool:
+    """Whether a path is that of such a copy, which goes with this process."""
+    return _copy_of.cache_info().currsize > 0 and path.is_relative_to(scratch())
+
+
 def is_pattern(path: Path) -> bool:
     """Whether a path stands for several files, as ``parts/*.parquet``, and for none of its own."""
     return bool(_PATTERN.search(path.name)) and not path.exists()

@@ -8,20 +8,35 @@ import csv
 import io
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Never
+from typing import NamedTuple, Never
 
-from fairaudit.data.reading.packed import through_sed, unpacked, whole
+from fairaudit.data.reading.mending import without_last_line, without_lines
+from fairaudit.data.reading.packed import unpacked, whole
 from fairaudit.data.reading.stored import NUMBER
 from fairaudit.data.reading.text_form import TextForm
 from fairaudit.errors import DataError, numbered
-from fairaudit.messages.names import quoted, typed
+from fairaudit.messages.names import quoted
 
 _SAMPLED = 200  # lines below the first that are looked at
 _MOST_CHARACTERS = 1 << 20  # of these together
-_LAST = "'$d'"  # sed's script that deletes the last line
 _NUMBER = re.compile(rf"\s*{NUMBER}\s*")
+_PIECE_BYTES = 1 << 25  # of which line feeds are counted at once
+
+
+class _Record(NamedTuple):
+    """A record of a CSV text that is not empty.
+
+    Args:
+        fields: Its fields.
+        first, last: The lines that it takes, counted from 1 by line feeds. 0: it shares a line
+            with another record, as where carriage returns alone end lines.
+    """
+
+    fields: list[str]
+    first: int
+    last: int
 
 
 def refuse_odd_header(path: Path, form: TextForm) -> None:
@@ -37,29 +52,34 @@ def refuse_odd_header(path: Path, form: TextForm) -> None:
         DataError: There is no header, a second one, the same line twice, or a title above it; the
             hint says what to change.
     """
-    lines = _first_lines(path, form)
-    if len(lines) < 3:  # too few to tell a header from rows
+    records = _first_records(path, form)
+    if len(records) < 3:  # too few to tell a header from rows
         return
+    lines = [record.fields for record in records]
     first, second, rest = lines[0], lines[1], lines[2:]
     width = len(rest[0])  # fields of a row
     regular = [line for line in rest if len(line) == width]
     if len(first) == 1 and width == len(second) > 1 and len(regular) == len(rest):
-        refuse_title(path, width)
+        refuse_title(path, form, width)
     if len(first) != width or len(second) != width:  # whoever reads the file refuses that
         return
     if first == second:
         raise DataError(
-            f"{path.name} has its header twice", f"delete the second line: {_edited(path, '2d')}"
+            f"{path.name} has its header twice",
+            f"delete the second line{_edited(path, records[1])}",
         )
     columns = list(zip(*regular, strict=True))  # the values of each below the first two lines
     are_numbers = [_of_numbers(column) for column in columns]
     if not any(are_numbers):  # where all values are texts, a header looks like a row
         return
     if _is_second_header(second, are_numbers, columns):
+        edited = _edited(path, records[1])
+        if edited and records[0].first == records[0].last > 0:
+            edited += f", or sed {records[0].first}d for the first"
         raise DataError(
             f"{path.name} has two header lines: the second names columns, too "
             f"({', '.join(map(quoted, second[:3]))}..)",
-            f"delete one of them: {_edited(path, '2d')}, or sed 1d for the first",
+            f"delete one of them{edited}",
         )
     # The values of each column below the first line.
     below = [[value, *column] for value, column in zip(second, columns, strict=True)]
@@ -70,19 +90,23 @@ def refuse_odd_header(path: Path, form: TextForm) -> None:
         )
 
 
-def refuse_title(path: Path, width: int) -> Never:
+def refuse_title(path: Path, form: TextForm, width: int) -> Never:
     """Refuse a CSV file with a title above its header.
 
     Args:
         path: The file.
+        form: What is between the words or fields of its first line.
         width: How many fields the lines below have.
 
     Raises:
         DataError: Always.
     """
+    title = next(iter(_first_records(path, form)), _Record([], 0, 0))
+    if title.last:  # what is above it is empty, and goes with it
+        title = title._replace(first=1)
     raise DataError(
         f"{path.name}: the first line has one field where the lines below have {width}",
-        f"it looks like a title; delete it: {_edited(path, '1d')}",
+        f"it looks like a title; delete it{_edited(path, title)}",
     )
 
 
@@ -97,40 +121,72 @@ def refuse_footer(path: Path, form: TextForm) -> None:
         DataError: The last line looks like a footer.
     """
     content = whole(path)
-    end = content[max(0, len(content) - _MOST_CHARACTERS) :].to_pybytes()
-    text = form.with_single_delimiters(end).decode(errors="replace")
-    # Without the first line, of which the beginning may be cut.
-    lines = _rows(text.splitlines(keepends=True), form)[1:]
-    widths = {len(line) for line in lines[:-1]}
-    if len(widths) == 1 and len(lines[-1]) not in widths:
-        raise DataError(
-            f"{path.name}: the last line has {numbered(len(lines[-1]), 'field')} where those above "
-            f"have {widths.pop()}",
-            f"it looks like a footer; delete it: {_edited(path, _LAST)}",
+    start = max(0, len(content) - _MOST_CHARACTERS)
+    end = content[start:].to_pybytes()
+    text = form.with_single_delimiters(end, keeps_lines=True).decode(errors="replace")
+    # Without the first record, of which the beginning may be cut.
+    records = _records(text.splitlines(keepends=True), form)[1:]
+    widths = {len(record.fields) for record in records[:-1]}
+    if len(widths) != 1 or len(records[-1].fields) in widths:
+        return
+    footer = records[-1]
+    if not footer.first:
+        command = ""
+    elif footer.first == text.count("\n") + (not text.endswith("\n")):
+        command = without_last_line(path)
+    else:  # lines that are empty are below it, or it takes several
+        above = sum(
+            content[place : min(place + _PIECE_BYTES, start)].to_pybytes().count(b"\n")
+            for place in range(0, start, _PIECE_BYTES)
         )
+        command = without_lines(path, above + footer.first)
+    raise DataError(
+        f"{path.name}: the last line has {numbered(len(footer.fields), 'field')} where those above "
+        f"have {widths.pop()}",
+        f"it looks like a footer; delete it{_after_colon(command)}",
+    )
 
 
-def _edited(path: Path, script: str) -> str:
-    """The shell command that copies a file to ``new.csv``, unpacked and changed by a sed script."""
-    return f"{through_sed(path, typed(path.name), script)} > new.csv"
+def _edited(path: Path, record: _Record) -> str:
+    """The end of a hint: the command that copies a file without a record; "" where none can."""
+    return _after_colon(without_lines(path, record.first, record.last) if record.first else "")
+
+
+def _after_colon(command: str) -> str:
+    """The end of a hint: a colon and a command, or nothing where there is no command."""
+    return f": {command}" if command else ""
 
 
 def fields_of(line: str, form: TextForm) -> list[str]:
     """The fields of one line, without the blanks around them."""
-    rows = _rows([form.with_single_delimiters(line.encode()).decode()], form)
-    return [value.strip() for value in rows[0]] if rows else []
+    rows = _records([form.with_single_delimiters(line.encode()).decode()], form)
+    return [value.strip() for value in rows[0].fields] if rows else []
 
 
-def _rows(lines: Sequence[str], form: TextForm) -> list[list[str]]:
-    """The fields of lines that are not empty; none where they are no CSV."""
+def _records(lines: Sequence[str], form: TextForm) -> list[_Record]:
+    """The records of lines, each with its end, that are not empty; none where they are no CSV."""
+    feeds = [0, *accumulate(line.count("\n") for line in lines)]  # above each line
+    reader = csv.reader(lines, delimiter=form.delimiter)
+    records = []
+    start = 0  # lines above the record
     try:
-        return list(filter(None, csv.reader(lines, delimiter=form.delimiter)))
+        for fields in reader:
+            end = reader.line_num
+            # Lines that end with another sign than a line feed share a line with the next.
+            is_apart = (not start or lines[start - 1].endswith("\n")) and (
+                end == len(lines) or lines[end - 1].endswith("\n")
+            )
+            last = feeds[end] + (not lines[end - 1].endswith("\n"))
+            if fields:
+                records.append(_Record(fields, *((feeds[start] + 1, last) if is_apart else (0, 0))))
+            start = end
     except csv.Error:
         return []
+    return records
 
 
-def _first_lines(path: Path, form: TextForm) -> list[list[str]]:
-    """The fields of the first lines that are not empty, or none where they cannot be read."""
+def _first_records(path: Path, form: TextForm) -> list[_Record]:
+    """The first records that are not empty, or none where they cannot be read."""
     try:
         with io.TextIOWrapper(unpacked(path), encoding="utf-8-sig", newline="") as stream:
             text = stream.read(_MOST_CHARACTERS)
@@ -139,7 +195,7 @@ def _first_lines(path: Path, form: TextForm) -> list[list[str]]:
     lines = form.with_single_delimiters(text.encode()).decode().splitlines(keepends=True)
     if len(text) == _MOST_CHARACTERS:  # the last may be cut
         lines = lines[:-1]
-    return _rows(lines, form)[: _SAMPLED + 2]
+    return _records(lines, form)[: _SAMPLED + 2]
 
 
 def _of_numbers(column: Sequence[str]) -> bool:

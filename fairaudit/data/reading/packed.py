@@ -80,7 +80,8 @@ def printing(path: Path, name: str) -> str:
         OSError: The file cannot be read.
     """
     packing = packing_of(path)
-    return f"cat {name}" if packing is None else f"{_UNPACKERS[packing]} < {name}"
+    # `<`, as a name may begin with a hyphen.
+    return f"{'cat' if packing is None else _UNPACKERS[packing]} < {name}"
 
 
 def through_sed(path: Path, name: str, arguments: str) -> str:
@@ -91,7 +92,7 @@ def through_sed(path: Path, name: str, arguments: str) -> str:
         arguments: Of sed, as they are typed.
     """
     if packing_of(path) is None:
-        return f"sed {arguments} {name}"
+        return f"sed {arguments} < {name}"
     return f"{printing(path, name)} | sed {arguments}"
 
 

@@ -6,13 +6,11 @@ Schema first, then only the columns wanted: of types that all rows of a column d
 
 import hashlib
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from io import BytesIO
-from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,14 +23,8 @@ from fairaudit.data.reading.header import fields_of, refuse_footer, refuse_odd_h
 from fairaudit.data.reading.lent import lent
 from fairaudit.data.reading.lines import MOST_BYTES, header_of, is_closed, lone_lines
 from fairaudit.data.reading.memory import MemoryBudget, read_text
-from fairaudit.data.reading.packed import (
-    ending_of,
-    packing_of,
-    printing,
-    through_sed,
-    unpacked,
-    unpacked_name,
-)
+from fairaudit.data.reading.mending import with_names, with_own_names
+from fairaudit.data.reading.packed import ending_of, packing_of, unpacked
 from fairaudit.data.reading.refused import other_kind
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.reading.text_form import BLANK, TextForm
@@ -207,7 +199,8 @@ def _refuse_doubled(path: Path, columns: Sequence[str], form: TextForm | None) -
         return
     hint = "give each a name of its own; where they are copies, leave one out"
     if form is not None and not form.names and all(map(_SIMPLE_NAME.fullmatch, doubled)):
-        hint = f"give each a name of its own: {_renamed(path, columns, form.delimiter)}"
+        command = with_own_names(path, columns, form)
+        hint = f"give each a name of its own: {command}" if command else hint
     raise DataError(f"{path.name} has several columns of one name: {listed(doubled)}", hint)
 
 
@@ -225,27 +218,6 @@ def _names_itself(line: str, names: Sequence[str]) -> bool:
 def _bare(name: str) -> str:
     """A name's letters and digits, in lower case."""
     return "".join(sign for sign in name.casefold() if sign.isalnum())
-
-
-def _renamed(path: Path, columns: Sequence[str], delimiter: str) -> str:
-    """A shell command that copies a text file and numbers columns of one name: age, age_2, age_3.
-
-    Each ``1s/../../K`` of sed changes, in the first line, the K-th column of that name. The last
-    comes first, as a changed name is not counted any more.
-    """
-    changes = []
-    sign = re.escape(delimiter)
-    for name, count in Counter(columns).items():
-        for place in range(count, 1, -1):
-            own = rf"\1{name}_{place}\2"
-            changes.append(f"1s/(^|{sign}){re.escape(name)}({sign}|$)/{own}/{place}")
-    if any(name == after for name, after in pairwise(columns)):
-        # Neighbours have one delimiter between them, and either change needs its own.
-        twice, once = f"1s/{sign}/{2 * delimiter}/g", f"1s/{sign}{sign}/{delimiter}/g"
-        changes = [twice, *changes, once]
-    script = shlex.quote("; ".join(changes))
-    command = through_sed(path, shlex.quote(str(path)), f"-E {script}")
-    return f"{command} > {shlex.quote(f'named_{unpacked_name(path)}')}"
 
 
 def _form(path: Path, head: bytes, names: Sequence[str], *, is_alone: bool) -> TextForm:
@@ -268,15 +240,15 @@ def _form(path: Path, head: bytes, names: Sequence[str], *, is_alone: bool) -> T
         if not is_alone:  # else no row may be looked at
             of_second = TextForm.of(second)
             if form.delimiter == BLANK and of_second.delimiter != BLANK:
-                refuse_title(path, len(fields_of(second, of_second)))
+                refuse_title(path, form, len(fields_of(second, of_second)))
             refuse_odd_header(path, form)
         return form
     if is_alone:
-        rows = printing(path, shlex.quote(path.name))
+        command = with_names(path, names, TextForm.of(first))
         raise DataError(
             f"{path.name} has no line that names its columns",
-            "where rows are read one by one the first line names them: write it into the file, "
-            f"(echo {','.join(names[:2])},..; {rows}) > named.csv",
+            "where rows are read one by one the first line names them: write it into the file"
+            + (f", {command}" if command else ""),
         )
     first = next((line for line in lines if line.strip() and not line.startswith("|")), "")
     form = TextForm.of(first, names)

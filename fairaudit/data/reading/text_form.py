@@ -76,10 +76,13 @@ class TextForm:
         MemoryBudget(path).require(REWRITTEN * text.size)
         return lent(BytesIO(self.with_single_delimiters(text.to_pybytes())))
 
-    def with_single_delimiters(self, content: bytes) -> bytes:
-        """Bytes of the file with one delimiter between two fields, and without remarks."""
+    def with_single_delimiters(self, content: bytes, *, keeps_lines: bool = False) -> bytes:
+        """Bytes of the file with one delimiter between two fields, and without remarks.
+
+        ``keeps_lines``: An empty line takes the place of each remark.
+        """
         if self.names:
-            content = _REMARKS.sub(b"", content)
+            content = _REMARKS.sub(b"\n" if keeps_lines else b"", content)
         if self.delimiter == BLANK:
             content = _AT_ENDS.sub(b"", content.replace(b"\r\n", b"\n"))
             content = _GAPS.sub(lambda match: match[1] or b" ", content)
