@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 LONGEST_WORD = 300  # characters of what a user typed; longer ones bury the message
 _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
@@ -130,6 +130,21 @@ def said(error: BaseException) -> str:
     return (f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)[:200]
 
 
+def nearest(name: str, names: Sequence[str], alike: float = 0.6) -> str | None:
+    """The name that is nearest to a mistyped one; None where none is near.
+
+    A name that differs in upper and lower case alone counts as near.
+
+    Args:
+        name: As it was typed.
+        names: Those that there are.
+        alike: How like the two must be, as the ``cutoff`` of difflib: 0 for any, 1 for equal ones.
+    """
+    near = difflib.get_close_matches(name, names, n=1, cutoff=alike)
+    near = near or [known for known in names if known.lower() == name.lower()]
+    return near[0] if near else None
+
+
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """The hint for a mistyped name: the nearest known one, else the first twelve; "" without any.
 
@@ -140,11 +155,9 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     parts = [part.strip() for part in name.split(",")]
     if len(parts) > 1 and set(parts) & set(names):
         return f"give each by itself, repeating the option: {', '.join(parts)}"
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6) or [
-        k for k in names if k.lower() == name.lower()
-    ]
-    if near:
-        return f"did you mean {near[0]!r}?"
+    near = nearest(name, names)
+    if near is not None:
+        return f"did you mean {near!r}?"
     shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
     return f"known: {shown}" if names else ""
 

@@ -93,6 +93,20 @@ def metric_names() -> tuple[str, ...]:
     return tuple(_offered())
 
 
+def names_of(metric: str) -> tuple[str, ...]:
+    """The names that rules have for a metric of the registry; its own and that of its gap first.
+
+    The others are about the model without privacy, about what privacy changes, or about parts of a
+    cost. Of a rate of one class there are ``tpr[2]`` and ``tpr_gap[2]``; 2 stands for any class.
+    """
+    offered = _offered()
+    names = [name for name, one in offered.items() if one.kind != "arm" and one.base == metric]
+    names.sort(key=lambda name: offered[name].kind == "gap")  # all that are of one group before
+    first = [name for name in (metric, f"{metric}_gap") if name in offered]
+    of_class = [f"{name}[2]" for name in first if _has_classes(offered[name])]
+    return (*first, *of_class, *(name for name in names if name not in first))
+
+
 def find_metric(name: str) -> Metric:
     """Find the metric that a rule names.
 
@@ -114,12 +128,7 @@ def find_metric(name: str) -> Metric:
     # ``tpr_cost.noise``.
     rate = _CLASS.fullmatch(name)
     metric = offered.get(rate[1] + rate[3]) if rate else None
-    if (
-        rate is None
-        or metric is None
-        or metric.kind == "arm"
-        or "positive" not in METRICS[metric.base].needs
-    ):
+    if rate is None or metric is None or not _has_classes(metric):
         raise ConfigError(f"unknown metric {name!r} in a rule", hint=did_you_mean(name, offered))
     # The key gets the class back, before the part: ``tpr_cost[2].noise``.
     part = part_of(metric.key)
@@ -127,6 +136,11 @@ def find_metric(name: str) -> Metric:
     if part:
         key = f"{metric.key.removesuffix('.' + part)}[{rate[2]}].{part}"
     return Metric(name, key, metric.kind, f"{metric.words} of class {rate[2]}")
+
+
+def _has_classes(metric: Metric) -> bool:
+    """Whether a metric is a rate of one class, so that there may be one for each class."""
+    return metric.kind != "arm" and "positive" in METRICS[metric.base].needs
 
 
 def _offered() -> dict[str, Metric]:

@@ -53,6 +53,8 @@ class MetricSpec:
     Args:
         name: In reports, rules and data frames.
         words: What it is, as in "gap between groups in WORDS".
+        meaning: What it says, in sentences for readers without statistics; "" where nothing beyond
+            ``words`` is said.
         worst: Which group fares worst: that of the highest or of the lowest value. It is not
             read where ``has_gap`` is False.
         compute: One model's rows -> a numerator and a denominator of each row, ``[n]``: it is the
@@ -100,6 +102,7 @@ class MetricSpec:
     header: str = ""
     is_in_summary: bool = False
     cost_of: str = ""
+    meaning: str = ""
 
     @property
     def title(self) -> str:
@@ -140,14 +143,16 @@ class MetricSpec:
         return 1.0 if self.worst == "highest" else -1.0
 
 
-def cost_of(metric: MetricSpec, name: str, words: str, header: str = "") -> MetricSpec:
+def cost_of(
+    metric: MetricSpec, name: str, words: str, header: str = "", meaning: str = ""
+) -> MetricSpec:
     """Make the entry of a cost: how much worse a metric is than under the reference.
 
     A cost rests on the same records as the metric does, and is positive for the worse.
 
     Args:
         metric: A metric that has ``compute``.
-        name, words, header: Of the cost.
+        name, words, header, meaning: Of the cost.
 
     Example:
         >>> from fairaudit.metrics.registry import METRICS, cost_of
@@ -167,12 +172,14 @@ def cost_of(metric: MetricSpec, name: str, words: str, header: str = "") -> Metr
         header=header,
         is_in_summary=False,
         cost_of=metric.name,
+        meaning=meaning,
     )
 
 
 _ACCURACY = MetricSpec(
     name="accuracy",
     words="accuracy",
+    meaning="The share of rows whose outcome is predicted rightly.",
     worst="lowest",
     compute=lambda rows: (rows.correct, rows.everyone),
     is_in_summary=True,
@@ -180,6 +187,9 @@ _ACCURACY = MetricSpec(
 _LOSS = MetricSpec(
     name="loss",
     words="loss (nats)",
+    meaning="How far the predicted chances lie from what came true, in the mean over rows: 0 where "
+    "the model was sure and right, 0.69 where it tossed a coin between two classes, more where it "
+    "was sure and wrong.",
     worst="highest",
     compute=lambda rows: (rows.loss, rows.everyone),
     unit="nats",
@@ -192,6 +202,7 @@ _LOSS = MetricSpec(
 _SELECTION = MetricSpec(
     name="selection_rate",
     words="selection rate",
+    meaning="The share of a group's rows that is predicted as the favourable class.",
     worst="lowest",
     compute=lambda rows: (rows.selected, rows.everyone),
     needs=frozenset({"positive", "favourable"}),
@@ -201,6 +212,8 @@ _SELECTION = MetricSpec(
 _TPR = MetricSpec(
     name="tpr",
     words="true positive rate",
+    meaning="Of the rows whose true outcome is the favourable class, the share that is predicted "
+    "as such (TPR, recall).",
     worst="lowest",
     compute=lambda rows: (rows.chosen * rows.truth, rows.truth),
     needs=frozenset({"positive"}),
@@ -214,6 +227,7 @@ def _of_steps(
     unit: Unit,
     bounds: tuple[float, float],
     header: str,
+    meaning: str,
     *,
     has_gap: bool = True,
     is_judged: bool = True,
@@ -233,6 +247,7 @@ def _of_steps(
         has_gap=has_gap,
         is_judged=is_judged,
         header=header,
+        meaning=meaning,
     )
 
 
@@ -247,6 +262,8 @@ _OF_STEPS = (
         "degrees",
         (-180.0, 180.0),
         "misalignment",
+        "By how many degrees clipping turns the steps of training away from a group's own "
+        "gradient. A group that it is large for is trained less than its share.",
     ),
     _of_steps(
         "cosine_before",
@@ -254,6 +271,8 @@ _OF_STEPS = (
         "ratio",
         (-1.0, 1.0),
         "cosine before clipping",
+        "Whether a step of training, before clipping, goes where the group's own rows would take "
+        "it: 1 is the same direction, 0 neither towards it nor away, -1 the opposite.",
         has_gap=False,
     ),
     _of_steps(
@@ -262,6 +281,8 @@ _OF_STEPS = (
         "ratio",
         (-1.0, 1.0),
         "cosine after clipping",
+        "Whether a step of training, after clipping, goes where the group's own rows would take "
+        "it: 1 is the same direction, 0 neither towards it nor away, -1 the opposite.",
         has_gap=False,
     ),
     _of_steps(
@@ -270,6 +291,8 @@ _OF_STEPS = (
         "fraction",
         (0.0, 1.0),
         "clipped",
+        "Of the group's training rows, the share of which clipping scales down what they add to "
+        "a step of training, because it is longer than the bound.",
         is_judged=False,
     ),
     _of_steps(
@@ -278,6 +301,8 @@ _OF_STEPS = (
         "ratio",
         (0.0, math.inf),
         "gradient norm",
+        "How strongly one row of the group would change the model in a step of training, before "
+        "clipping: the length of its gradient, in the mean over the group's rows.",
         has_gap=False,
     ),
     _of_steps(
@@ -286,6 +311,8 @@ _OF_STEPS = (
         "ratio",
         (0.0, math.inf),
         "gradient norm / bound",
+        "How long the gradients of the group's rows are beside the bound that clipping allows, in "
+        "the mean: at 2 they are twice as long as the bound.",
         has_gap=False,
     ),
     _of_steps(
@@ -294,6 +321,8 @@ _OF_STEPS = (
         "nats a step",
         _ANYWHERE,
         "direction",
+        "How much larger a group's loss is after one step of training because clipping turned the "
+        "step, in the mean over the steps that were read. Below zero the group gains.",
     ),
     _of_steps(
         "magnitude",
@@ -301,6 +330,8 @@ _OF_STEPS = (
         "nats a step",
         _ANYWHERE,
         "magnitude",
+        "How much larger a group's loss is after one step of training because clipping changed "
+        "the step's length, in the mean over the steps that were read. Below zero the group gains.",
     ),
     _of_steps(
         "step_noise",
@@ -308,6 +339,8 @@ _OF_STEPS = (
         "nats a step",
         _ANYWHERE,
         "noise",
+        "How much larger a group's loss is after one step of training because of the noise that "
+        "privacy adds to the step, in the mean over the steps that were read.",
         has_gap=False,
     ),
 )
@@ -323,6 +356,8 @@ _OF_RETRAINING = (
         needs=frozenset({"retrained"}),
         least_records=30,
         header="decided by chance",
+        meaning="How many people of a group would be decided differently by another training on "
+        "the same rows, which differs in nothing but its draws. It is no error rate.",
     ),
     MetricSpec(
         name=DISAGREEMENT_COST,
@@ -332,19 +367,51 @@ _OF_RETRAINING = (
         needs=frozenset({"retrained", "reference"}),
         least_records=30,
         header="chance added",
+        meaning="How many more people of a group, of a hundred, are decided by chance because "
+        "training was private: another training on the same rows would decide them differently.",
     ),
 )
 
 METRICS: dict[str, MetricSpec] = {
     spec.name: spec
     for spec in (
-        cost_of(_ACCURACY, "privacy_cost", "accuracy lost in private training", "privacy cost"),
-        cost_of(_LOSS, "excess_risk", "loss added by private training (nats)", "excess risk"),
-        cost_of(_TPR, "tpr_cost", "true positive rate lost in private training"),
-        cost_of(_SELECTION, "selection_cost", "selection rate lost in private training"),
+        cost_of(
+            _ACCURACY,
+            "privacy_cost",
+            "accuracy lost in private training",
+            "privacy cost",
+            "How many more rows of a group, of a hundred, are predicted wrongly because training "
+            "was private: accuracy without privacy less accuracy with it. Below zero the group "
+            "gains.",
+        ),
+        cost_of(
+            _LOSS,
+            "excess_risk",
+            "loss added by private training (nats)",
+            "excess risk",
+            "How much larger a group's mean loss is because training was private. It often moves "
+            "before accuracy does.",
+        ),
+        cost_of(
+            _TPR,
+            "tpr_cost",
+            "true positive rate lost in private training",
+            meaning="Of a hundred rows of a group whose true outcome is the favourable class, how "
+            "many fewer are predicted as such because training was private. Below zero the group "
+            "gains.",
+        ),
+        cost_of(
+            _SELECTION,
+            "selection_cost",
+            "selection rate lost in private training",
+            meaning="How many fewer rows of a group, of a hundred, are predicted as the favourable "
+            "class because training was private. Below zero there are more of them.",
+        ),
         MetricSpec(
             name="one_answer",
             words="loss of all classes but one",
+            meaning="1 where the private model hardly gives a group any answer but one, while the "
+            "model without privacy gives others, too; else 0.",
             worst="highest",
             unit="ratio",
             needs=frozenset({"reference"}),
@@ -357,6 +424,8 @@ METRICS: dict[str, MetricSpec] = {
         MetricSpec(
             name="fpr",
             words="false positive rate",
+            meaning="False positive rate: of the rows whose true outcome is another class, the "
+            "share that is predicted as the favourable class.",
             worst="highest",
             compute=lambda rows: (rows.chosen * ~rows.truth, ~rows.truth),
             needs=frozenset({"positive"}),
@@ -366,6 +435,8 @@ METRICS: dict[str, MetricSpec] = {
         MetricSpec(
             name="precision",
             words="precision",
+            meaning="Of the rows that are predicted as the favourable class, the share that is of "
+            "it.",
             worst="lowest",
             compute=lambda rows: (rows.chosen * rows.truth, rows.chosen),
             needs=frozenset({"positive"}),
@@ -373,6 +444,8 @@ METRICS: dict[str, MetricSpec] = {
         MetricSpec(
             name="impact_ratio",
             words="impact ratio against the most selected group",
+            meaning="A group's selection rate divided by that of the most selected group. Below "
+            "0.8 it crosses the four-fifths rule of thumb.",
             worst="lowest",
             unit="ratio",
             needs=frozenset({"favourable", "groups"}),
@@ -381,6 +454,8 @@ METRICS: dict[str, MetricSpec] = {
         MetricSpec(
             name="auc",
             words="area under the ROC curve",
+            meaning="The chance that a row of the favourable class gets a higher score than "
+            "another row: 1 is perfect, 0.5 a guess.",
             worst="lowest",
             compute=lambda rows: rows.auc(),
             needs=frozenset({"probabilities", "score"}),
@@ -389,6 +464,8 @@ METRICS: dict[str, MetricSpec] = {
         MetricSpec(
             name="calibration_error",
             words="calibration error",
+            meaning="How far the predicted chances lie from the shares that come true, in the mean "
+            "over ten ranges of chances.",
             worst="highest",
             compute=lambda rows: rows.calibration(),
             needs=frozenset({"probabilities"}),
@@ -402,6 +479,9 @@ METRICS: dict[str, MetricSpec] = {
             worst="highest",
             study="leakage",
             header="AUC of the attack",
+            meaning="How well an attack on the model tells the group's rows that it was trained on "
+            "from rows that it was not: the chance that it ranks a trained row above another. 1 "
+            "tells all of them apart; at 0.5, a guess, nothing leaks.",
         ),
         MetricSpec(
             name="leakage_tpr",
@@ -410,6 +490,9 @@ METRICS: dict[str, MetricSpec] = {
             study="leakage",
             least_records=LEAST_FOR_LEAKAGE,
             header="TPR at 5 % FPR",
+            meaning="Of the group's rows that the model was trained on, the share that an attack "
+            "finds if it may accuse 5 of 100 other rows of the group falsely. Where nothing leaks "
+            "it finds 5 of 100.",
         ),
         MetricSpec(
             name="leakage_tpr_at_1",
@@ -418,6 +501,9 @@ METRICS: dict[str, MetricSpec] = {
             study="leakage",
             least_records=LEAST_AT_ONE,
             header="TPR at 1 % FPR",
+            meaning="Of the group's rows that the model was trained on, the share that an attack "
+            "finds if it may accuse 1 of 100 other rows of the group falsely. Where nothing leaks "
+            "it finds 1 of 100.",
         ),
         MetricSpec(
             name="leakage_tpr_global",
@@ -427,6 +513,8 @@ METRICS: dict[str, MetricSpec] = {
             has_gap=False,
             least_records=LEAST_FOR_LEAKAGE,
             header="members accused",
+            meaning="Of the group's rows that the model was trained on, the share that an attack "
+            "finds if one threshold for all groups accuses 5 of 100 other rows falsely.",
         ),
         MetricSpec(
             name="leakage_fpr_global",
@@ -436,6 +524,8 @@ METRICS: dict[str, MetricSpec] = {
             has_gap=False,
             least_records=LEAST_FOR_LEAKAGE,
             header="outsiders accused",
+            meaning="Of the group's rows that the model was not trained on, the share that an "
+            "attack accuses falsely if one threshold for all groups accuses 5 of 100 such rows.",
         ),
         MetricSpec(
             name="leakage_advantage",
@@ -445,6 +535,9 @@ METRICS: dict[str, MetricSpec] = {
             study="leakage",
             least_records=LEAST_FOR_LEAKAGE,
             header="difference",
+            meaning="The share that an attack accuses of the group's rows that the model was "
+            "trained on, less that of its other rows, by one threshold for all groups. At 0 "
+            "nothing leaks.",
         ),
     )
 }

@@ -2,34 +2,24 @@
 
 from collections.abc import Mapping
 
-from fairaudit.metrics.registry import within_model
+from fairaudit.metrics.registry import DISAGREEMENT, METRICS, MISALIGNMENT, within_model
 
 # A term as it is written in sentences -> what it means. A page explains each where it first stands.
 TERMS: Mapping[str, str] = {
-    "privacy cost": "How many more rows of a group, of a hundred, are predicted wrongly because "
-    "training was private: accuracy without privacy less accuracy with it. Below zero the group "
-    "gains.",
-    "excess risk": "How much larger a group's mean loss is because training was private. It often "
-    "moves before accuracy does.",
+    "privacy cost": METRICS["privacy_cost"].meaning,
+    "excess risk": METRICS["excess_risk"].meaning,
     "nats": "The unit of loss (cross-entropy with the natural logarithm): a coin flip between two "
     "classes scores 0.69.",
-    "misalignment": "By how many degrees clipping turns the steps of training away from a group's "
-    "own gradient. A group that it is large for is trained less than its share.",
-    "true positive rate": "Of the rows whose true outcome is the favourable class, the share that "
-    "is predicted as such (TPR, recall).",
-    "selection rate": "The share of a group's rows that is predicted as the favourable class.",
-    "impact ratio": "A group's selection rate divided by that of the most selected group. Below "
-    "0.8 it crosses the four-fifths rule of thumb.",
+    "misalignment": METRICS[MISALIGNMENT].meaning,
+    "true positive rate": METRICS["tpr"].meaning,
+    "selection rate": METRICS["selection_rate"].meaning,
+    "impact ratio": METRICS["impact_ratio"].meaning,
     "tpr": "The true positive rate.",
-    "fpr": "False positive rate: of the rows whose true outcome is another class, the share that "
-    "is predicted as the favourable class.",
-    "precision": "Of the rows that are predicted as the favourable class, the share that is of it.",
-    "auc": "The chance that a row of the favourable class gets a higher score than another row: "
-    "1 is perfect, 0.5 a guess.",
-    "calibration error": "How far the predicted chances lie from the shares that come true, in "
-    "the mean over ten ranges of chances.",
-    "decided by chance": "How many people of a group would be decided differently by another "
-    "training on the same rows, which differs in nothing but its draws. It is no error rate.",
+    "fpr": METRICS["fpr"].meaning,
+    "precision": METRICS["precision"].meaning,
+    "auc": METRICS["auc"].meaning,
+    "calibration error": METRICS["calibration_error"].meaning,
+    "decided by chance": METRICS[DISAGREEMENT].meaning,
     "epsilon": "How much one training record can change what training puts out: the chance of any "
     "outcome changes at most by a factor of e to the epsilon, but for delta. Smaller is more "
     "private.",
@@ -55,13 +45,13 @@ TERMS: Mapping[str, str] = {
 
 
 def terms() -> Mapping[str, str]:
-    """The terms, and the titles of metrics that are no term yet, with the registry's words."""
+    """The terms, and the titles of metrics that are no term yet, with what the registry says."""
     found = dict(TERMS)
     known = {term.casefold() for term in TERMS}
     for spec in within_model():
-        # Words that only add a unit to the title, as ``loss (nats)``, explain nothing.
+        # A page does not explain accuracy and loss, whose words are their titles.
         if spec.title.casefold() not in known and spec.words.partition(" (")[0] != spec.title:
-            found[spec.title] = f"{sentence_case(spec.words)}."
+            found[spec.title] = spec.meaning or f"{sentence_case(spec.words)}."
     return found
 
 

@@ -12,8 +12,9 @@ from fairaudit import errors
 from fairaudit.cli import app
 from fairaudit.data.inputs.spool import Shared
 from fairaudit.gate.grammar import parse_rule
+from fairaudit.gate.vocabulary import metric_names
 from fairaudit.methods.catalog import catalog
-from fairaudit.metrics.registry import METRICS
+from fairaudit.metrics.registry import METRICS, costs
 from fairaudit.planning.flow import Audit
 
 COMMANDS = (
@@ -184,6 +185,14 @@ def test_terms_and_codes_are_explained(capsys):
     assert "did you mean 'tpr_cost'?" in capsys.readouterr().err
     assert app.main(["explain", "dpsdg"]) == 2
     assert "did you mean 'dpsgd'?" in capsys.readouterr().err
+    assert app.main(["explain", "nonsense"]) == 2
+    said = capsys.readouterr().err
+    assert "did you mean" not in said
+    assert "explain lists all terms, findings, warnings, notices, limitations, metrics" in said
+
+
+def words_of(text):
+    return set(re.findall(r"[a-z]+", text.lower()))
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -191,11 +200,18 @@ def test_every_metric_is_explained_with_its_form_in_rules(capsys, name):
     assert app.main(["explain", name]) == 0
     said = capsys.readouterr().out.strip()
     meaning, _, forms = said.removeprefix(f"{name}: ").partition(" In rules: ")
-    assert re.fullmatch(r"[A-Z].+\.", meaning)
+    assert re.fullmatch(r"[A-Z0-9].+\.", meaning)
+    spec = METRICS[name]
+    known = f"the of a {name} {spec.words} {spec.title}".lower().replace("_", " ")
+    assert len(words_of(meaning) - words_of(known)) >= 5, "it says its name again"
     names = forms.removesuffix(".").split(", ")
     assert names[0] == name
-    assert all(parse_rule(f"{form} > 0.4").metric.key == name for form in names)
-    assert (f"{name}_gap" in names) == METRICS[name].has_gap
+    assert len(set(names)) == len(names)
+    assert all(parse_rule(f"{form} > 0.4").metric.base == name for form in names)
+    assert (f"{name}_gap" in names) == spec.has_gap
+    assert (f"{name}[2]" in names) == ("positive" in spec.needs)
+    assert (f"{name}.noise" in names) == (f"{name}_gap.noise" in names) == (name in costs())
+    assert (f"change.{name}_gap" in names) == (f"change.{name}_gap" in metric_names())
 
 
 @pytest.mark.parametrize("name", catalog())
@@ -210,16 +226,18 @@ def test_every_method_is_explained_with_its_form_in_rules(capsys, name):
 
 def test_words_of_rules_are_explained_as_users_type_them(capsys, monkeypatch):
     """A metric that is added, a gap, a rate of one class, an alias, blanks for underscores."""
-    npv = replace(METRICS["precision"], name="npv", words="negative predictive value")
+    words = "negative predictive value"
+    npv = replace(METRICS["precision"], name="npv", words=words, meaning="")
     monkeypatch.setitem(METRICS, "npv", npv)
     for topic, words in (
-        ("npv", "Negative predictive value. In rules: npv, npv_gap."),
+        ("npv", "Negative predictive value. In rules: npv, npv_gap, npv[2], npv_gap[2], "),
         ("calibration_error", "predicted chances"),
-        ("calibration error", "In rules: calibration_error, calibration_error_gap."),
-        ("Privacy Cost", "In rules: privacy_cost, privacy_cost_gap."),
-        ("tpr_cost", "True positive rate lost in private training. In rules: tpr_cost, "),
-        ("tpr_gap", "Gap between groups in true positive rate. In rules: tpr_gap."),
-        ("tpr[2]", "True positive rate of class 2."),
+        ("calibration error", "In rules: calibration_error, calibration_error_gap, "),
+        ("Privacy Cost", "In rules: privacy_cost, privacy_cost_gap, privacy_cost.step, "),
+        ("tpr_cost", "because training was private. Below zero the group gains. In rules: "),
+        ("tpr_gap", "in true positive rate. See fairaudit explain tpr. In rules: tpr_gap."),
+        ("tpr[2]", "True positive rate of class 2. See fairaudit explain tpr."),
+        ("one_answer", "else 0. Found where"),  # a finding's code, too
         ("epsilon", "Smaller is more private. In rules: epsilon."),
         ("dp-sgd", "Clip each record's gradient"),
     ):

@@ -39,11 +39,17 @@ def test_each_term_is_explained_once_where_it_first_stands(make):
 
 def test_the_title_of_a_metric_that_is_added_is_explained_by_the_registrys_words(monkeypatch):
     assert "accuracy" not in terms()  # its words are its title
-    npv = replace(METRICS["precision"], name="npv", words="negative predictive value", header="NPV")
-    monkeypatch.setitem(METRICS, "npv", npv)
-    assert explanation("npv") == "Negative predictive value."
-    assert Explained(terms())("NPV") == '<abbr title="Negative predictive value.">NPV</abbr>'
-    assert "\n- **NPV**: Negative predictive value." in to_markdown(built())
+    words = "negative predictive value"
+    for meaning, said in (
+        ("Of the rows that are predicted as the other class, the share that is of it.", None),
+        ("", "Negative predictive value."),
+    ):
+        said = said or meaning
+        npv = replace(METRICS["tpr"], name="npv", words=words, header="NPV", meaning=meaning)
+        monkeypatch.setitem(METRICS, "npv", npv)
+        assert explanation("npv") == said
+        assert Explained(terms())("NPV") == f'<abbr title="{said}">NPV</abbr>'
+        assert f"\n- **NPV**: {said}" in to_markdown(built())
 
 
 def test_the_longer_term_is_explained_and_names_that_hold_one_are_not():

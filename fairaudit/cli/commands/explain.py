@@ -1,11 +1,12 @@
 """``fairaudit explain``."""
 
-from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from fairaudit.errors import ConfigError, did_you_mean
+from fairaudit.errors import ConfigError, nearest
+from fairaudit.gate.vocabulary import Metric, find_metric, metric_names, names_of
+from fairaudit.metrics.registry import METRICS
 
 
 def explain(
@@ -23,13 +24,11 @@ def explain(
     """
     # Imported here: `--help` must not wait for the report's models.
     from fairaudit.cli.printing import print_stdout
-    from fairaudit.gate.vocabulary import metric_names
     from fairaudit.methods.catalog import catalog
-    from fairaudit.metrics.registry import METRICS
     from fairaudit.report.messages.catalog import messages
     from fairaudit.report.words import explanation, terms
 
-    meanings: dict[str, str] = {}
+    when_said: dict[str, str] = {}  # code -> when it is said
     lists = {"Terms": list(terms())}
     for title, verb, level in (
         ("Findings", "Found", "finding"),
@@ -39,51 +38,65 @@ def explain(
     ):
         of_level = {code: one.when for code, one in messages().items() if one.level == level}
         lists[title] = list(of_level)
-        meanings |= {code: f"{verb} where {when}." for code, when in of_level.items()}
+        when_said |= {code: f"{verb} where {when}." for code, when in of_level.items()}
+    lists |= {"Metrics": list(METRICS), "Methods": list(catalog())}
     if topic is None:
-        lists |= {"Metrics": list(METRICS), "Methods": list(catalog())}
         print_stdout([f"{title}: {', '.join(names)}" for title, names in lists.items()])
         return
-    meaning = explanation(topic) or meanings.get(topic) or ""
-    told = " ".join(_of_metric(topic, meaning)) or meaning or _of_method(topic)
+    metric = _metric(topic)  # a code may be a metric's name, too, as ``one_answer``
+    meaning = explanation(topic) if metric is None else _of_metric(metric)
+    in_rules = "" if metric is None else _in_rules(metric)
+    told = [text for text in (meaning, when_said.get(topic), in_rules) if text]
+    told = told or _of_method(topic)
     if not told:
-        hint = did_you_mean(topic, [*terms(), *meanings, *metric_names(), *catalog()])
+        near = nearest(topic, [*terms(), *when_said, *metric_names(), *catalog()], alike=0.75)
+        kinds = ", ".join(title.lower() for title in lists)
+        hint = f"did you mean {near!r}?" if near else f"fairaudit explain lists all {kinds}"
         raise ConfigError(f"no term, code, metric or method {topic!r}", hint=hint)
-    print_stdout([f"{topic}: {told}"])
+    print_stdout([f"{topic}: {' '.join(told)}"])
 
 
-def _of_metric(topic: str, meaning: str) -> Iterator[str]:
-    """What a metric is and how rules name it and its gap; nothing where the topic is no metric.
+def _metric(topic: str) -> Metric | None:
+    """The metric that rules name so, as ``tpr_gap`` or ``tpr[2]``; blanks may stand for ``_``."""
+    try:
+        return find_metric(topic.casefold().replace(" ", "_"))
+    except ConfigError:
+        return None
 
-    Args:
-        topic: A metric as rules name it, as ``tpr_gap`` or ``tpr[2]``, or with blanks for ``_``.
-        meaning: What it means as a term or a code, which comes first; "" where it is neither.
-    """
-    from fairaudit.gate.vocabulary import find_metric, metric_names
-    from fairaudit.metrics.registry import METRICS
+
+def _of_metric(metric: Metric) -> str:
+    """What a metric says; of a gap, a part or one class also where its metric is explained."""
     from fairaudit.report.words import explanation, sentence_case
 
-    try:
-        metric = find_metric(topic.casefold().replace(" ", "_"))
-    except ConfigError:
-        return
-    if metric.name in METRICS:  # its title may be a term, as ``calibration error``
-        meaning = meaning or explanation(METRICS[metric.name].title) or ""
-    yield meaning or f"{sentence_case(metric.words)}."
-    gap = f"{metric.name}_gap"
-    yield f"In rules: {metric.name}{f', {gap}' if gap in metric_names() else ''}."
+    if metric.name in METRICS:
+        meaning = METRICS[metric.name].meaning
+    else:
+        meaning = explanation(metric.name) or ""  # as ``epsilon``
+    if meaning:
+        return meaning
+    words = f"{sentence_case(metric.words)}."
+    if metric.kind != "arm" and metric.name not in METRICS:
+        words += f" See fairaudit explain {metric.base}."
+    return words
 
 
-def _of_method(topic: str) -> str:
-    """What a method does and how rules name it; "" where the topic is no method."""
+def _in_rules(metric: Metric) -> str:
+    """The names of a metric in rules; of a gap, a part or one class its own alone."""
+    names = names_of(metric.name) if metric.name in METRICS else (metric.name,)
+    return f"In rules: {', '.join(names)}."
+
+
+def _of_method(topic: str) -> list[str]:
+    """What a method does and how rules name it; [] where the topic is no method."""
     from fairaudit.methods.catalog import find
     from fairaudit.report.words import sentence_case
 
     try:
         method = find(topic)
     except ConfigError:
-        return ""
-    return (
-        f"{sentence_case(method.summary)}. In rules behind a metric: accuracy:{method.name}. "
-        f"Settings: fairaudit methods {method.name}."
-    )
+        return []
+    return [
+        f"{sentence_case(method.summary)}.",
+        f"In rules behind a metric: accuracy:{method.name}.",
+        f"Settings: fairaudit methods {method.name}.",
+    ]
