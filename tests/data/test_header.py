@@ -399,6 +399,7 @@ DOUBLED = {
     "two names": "a.b,sex,income,c d,a.b,c d",
     "empty names": ",,age,age,sex,income",
     "a like name": "age,my age,sex,age,income",
+    "not ASCII": "é,é,sex,income",
     "numbers": "2020,2020,sex,income",
 }
 

@@ -26,7 +26,8 @@ _BYTE_ORDER_MARK = "\ufeff"
 _CONTROL = ("[[:cntrl:]]", "[\x00-\x1f\x7f]")  # a tab, which no terminal shows as one
 _END = tuple(f"{control}?$" for control in _CONTROL)  # of a line, with a carriage return or without
 _SIGNS = {BLANK: (" ", " "), "\t": _CONTROL}  # between two fields; others stand for themselves
-_MARKED_START = ('^[^[:alnum:]_"]*', r'^[^\w"]*')  # of a file with a byte order mark
+# Of a file with a byte order mark, which is one sign or three, as the locale has it.
+_MARKED_START = ('^[^[:alnum:][:cntrl:]_",;| ]*', r'^[^\w\x00-\x1f\x7f",;| ]*')
 
 
 def without_lines(path: Path, first: int, last: int | None = None) -> str:
