@@ -53,7 +53,7 @@ def given(monkeypatch):
     def spied(function, handles):
         def spy(*args, **options):
             given.extend(handles(*args, **options))
-            assert set(given) <= set(lent._LENT)
+            assert set(given) <= {one() for one in lent._LENT}
             return function(*args, **options)
 
         return spy

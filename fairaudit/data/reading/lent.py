@@ -8,11 +8,14 @@ command that had done its work would return 134.
 import atexit
 import time
 import weakref
+from collections import deque
 from typing import Final, TypeVar
 
 _Held = TypeVar("_Held")
 
-_LENT: Final[weakref.WeakSet[object]] = weakref.WeakSet()
+# The last ones, far more than Arrow uses at a time. Plain references: a WeakSet runs Python code
+# when an object ends, in which Arrow's thread can be interrupted after the set is empty.
+_LENT: Final[deque[weakref.ref[object]]] = deque(maxlen=1000)
 _LONGEST: Final = 1.0  # seconds to wait at the end; it takes Arrow less than a hundredth
 
 
@@ -22,7 +25,7 @@ def lent(held: _Held) -> _Held:
     Args:
         held: What is about to be given to Arrow; a weak reference to it must be possible.
     """
-    _LENT.add(held)
+    _LENT.append(weakref.ref(held))
     return held
 
 
@@ -33,5 +36,5 @@ def _await_release() -> None:
     Somebody else may hold it too, as the traceback of an error does.
     """
     end = time.monotonic() + _LONGEST
-    while _LENT and time.monotonic() < end:
+    while any(one() is not None for one in list(_LENT)) and time.monotonic() < end:
         time.sleep(0.001)
