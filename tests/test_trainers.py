@@ -26,6 +26,7 @@ from fairaudit.data.inputs.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError, FairauditError, OwnCodeError
 from fairaudit.execution.run_directory import clean
+from fairaudit.release.planned import FITTED
 from fairaudit.release.planned import ReleaseRequest as Wish
 from fairaudit.release.planned import plan_release
 from fairaudit.results.jobs import JobResult, read_result
@@ -572,7 +573,7 @@ def test_beside_a_method_of_ours_it_is_not_released(home):
     (home / "gone.py").unlink()
     with pytest.raises(FairauditError, match="yours to release"):
         plan_release(Wish(Path("beside/report.json"), "gone.plain"))
-    released = plan_release(Wish(Path("beside/report.json"), "dpsgd", fitted=True))
+    released = plan_release(Wish(Path("beside/report.json"), "dpsgd", set_aside=(FITTED,)))
     assert released.arm.key == "dpsgd"
 
 
