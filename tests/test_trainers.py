@@ -26,9 +26,8 @@ from fairaudit.data.inputs.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError, FairauditError, OwnCodeError
 from fairaudit.execution.run_directory import clean
-from fairaudit.release.planned import FITTED
+from fairaudit.release.planned import FITTED, plan_release
 from fairaudit.release.planned import ReleaseRequest as Wish
-from fairaudit.release.planned import plan_release
 from fairaudit.results.jobs import JobResult, read_result
 from fairaudit.trainers import process, synthetic
 from fairaudit.trainers.answers import Synthesised, TrainerAnswer
