@@ -150,11 +150,11 @@ def minimise(problems: LogisticProblems, start: Tensor | None = None) -> Tensor:
     unsolved = torch.arange(len(theta))  # indices of problems
     gradient = problems.gradient(theta)
     norm = gradient.flatten(1).norm(dim=1)
-    for rounds in range(_ROUNDS + 1):  # the last one makes no step: it looks at what was reached
+    for number in range(_ROUNDS + 1):  # the last one makes no step: it looks at what was reached
         unsolved = unsolved[~(norm[unsolved] <= TOLERANCE)]  # "not <=": NaN is no solution
         if not len(unsolved):
             return theta
-        if rounds == _ROUNDS:
+        if number == _ROUNDS:
             break
         part = problems.part(unsolved)
         point = theta[unsolved]

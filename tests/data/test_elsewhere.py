@@ -260,11 +260,12 @@ PIPED = {
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
-        *[("csv", "-"), ("parquet", "/dev/stdin"), ("arrow", "-")],
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in [("csv", "/dev/stdin"), ("parquet", "-"), ("arrow", "/dev/stdin")]
-        ),
+        ("csv", "-"),
+        ("parquet", "/dev/stdin"),
+        ("arrow", "-"),
+        pytest.param("csv", "/dev/stdin", marks=pytest.mark.slow),
+        pytest.param("parquet", "-", marks=pytest.mark.slow),
+        pytest.param("arrow", "/dev/stdin", marks=pytest.mark.slow),
     ],
 )
 def test_a_pipe_is_read(tmp_path, kind, name):

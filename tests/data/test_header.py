@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -234,7 +233,7 @@ PACKED = {
 def test_the_command_of_a_hint_mends_a_packed_file_too(tmp_path, packing, lines, before):
     """Without an ending of its packing, for the first bytes tell it, and with one."""
     (tmp_path / "plain.csv").write_text("\n".join(lines) + "\n")
-    for ending in ("", "" if packing == "none" else f".{packing.replace('gzip', 'gz')}"):
+    for ending in {"gzip": ("", ".gz"), "bz2": ("", ".bz2"), "none": ("",)}[packing]:
         path = tmp_path / f"a b.csv{ending}"
         path.write_bytes(PACKED[packing](tmp_path / "plain.csv"))
         with pytest.raises(DataError) as caught:
@@ -389,22 +388,23 @@ def test_a_footer_below_remarks_and_a_large_table_is_deleted_alone(tmp_path, mon
     assert Path("new_p.csv").read_text() == "\n".join(lines[:-3]) + "\n"
 
 
+# A header -> the names after the command; "": there is none.
 DOUBLED = {
-    "quoted": '"age","age","sex","income"',
-    "as R has it": '"","age","sex","income","age"',
-    "some quoted": '"age",age,sex,income,"age"',
-    "last": "age,sex,income,age",
-    "first": "age,age,sex,income",
-    "thrice": "age,sex,age,income,age",
-    "two names": "a.b,sex,income,c d,a.b,c d",
-    "empty names": ",,age,age,sex,income",
-    "a like name": "age,my age,sex,age,income",
-    "not ASCII": "é,é,sex,income",
-    "numbers": "2020,2020,sex,income",
+    "quoted": ('"age","age","sex","income"', "age,age_2,sex,income"),
+    "as R has it": ('"","age","sex","income","age"', ",age,sex,income,age_2"),
+    "some quoted": ('"age",age,sex,income,"age"', "age,age_2,sex,income,age_3"),
+    "last": ("age,sex,income,age", "age,sex,income,age_2"),
+    "first": ("age,age,sex,income", "age,age_2,sex,income"),
+    "thrice": ("age,sex,age,income,age", "age,sex,age_2,income,age_3"),
+    "two names": ("a.b,sex,income,c d,a.b,c d", "a.b,sex,income,c d,a.b_2,c d_2"),
+    "empty names": (",,age,age,sex,income", ""),
+    "a like name": ("age,my age,sex,age,income", "age,my age,sex,age_2,income"),
+    "not ASCII": ("é,é,sex,income", "é,é_2,sex,income"),
+    "numbers": ("2020,2020,sex,income", "2020,2020_2,sex,income"),
 }
 
 
-@pytest.mark.parametrize("header", DOUBLED.values(), ids=DOUBLED)
+@pytest.mark.parametrize(("header", "wanted"), DOUBLED.values(), ids=DOUBLED)
 @pytest.mark.parametrize("delimiter", [",", "\t", "|"])
 @pytest.mark.parametrize(
     ("above", "end"),
@@ -412,7 +412,7 @@ DOUBLED = {
     ids=["plain", "marked", "empty lines above"],
 )
 def test_the_command_that_renames_gives_each_column_a_name(
-    tmp_path, monkeypatch, header, delimiter, above, end
+    tmp_path, monkeypatch, header, wanted, delimiter, above, end
 ):
     monkeypatch.chdir(tmp_path)
     names = header.replace('"', "").split(",")
@@ -422,17 +422,14 @@ def test_the_command_that_renames_gives_each_column_a_name(
     with refused_in_one_line(DataError, "several columns of one name") as caught:
         open_source(Path("p.csv"))
     command = command_of(caught.value)
-    if names.count("") > 1:
+    if not wanted:
         assert not command  # a name that is empty cannot be found in a line
         return
     assert command
     for locale in ("C", "C.UTF-8"):
         environment = {"PATH": os.environ["PATH"], "LC_ALL": locale}
         subprocess.run(command, shell=True, check=True, env=environment)
-        seen = Counter()
-        for name, found in zip(names, open_source(Path("new_p.csv")).schema.names, strict=True):
-            seen[name] += 1
-            assert found == (name if seen[name] == 1 else f"{name}_{seen[name]}")
+        assert open_source(Path("new_p.csv")).schema.names == wanted.split(",")
         assert Path("new_p.csv").read_bytes().count(b"\n") == Path("p.csv").read_bytes().count(
             b"\n"
         )
@@ -485,13 +482,3 @@ def test_what_came_through_a_pipe_is_in_no_command(monkeypatch, case):
         load_dataset(AuditConfig(data="-", group=("sex",), label="income"))
     assert caught.value.hint.endswith("; delete it")
     elsewhere._copy_of.cache_clear()
-
-
-def test_what_to_do_works(tmp_path):
-    path = tmp_path / "p.csv"
-    path.write_text("\n".join([ADULT_NAMES, ADULT_NAMES, *ADULT]) + "\n")
-    with refused_in_one_line(DataError, "header twice") as caught:
-        open_source(path)
-    command = caught.value.hint.removeprefix("delete the second line: ")
-    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
-    assert open_source(tmp_path / "new_p.csv").schema.names == ADULT_NAMES.split(",")

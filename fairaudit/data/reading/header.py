@@ -178,7 +178,8 @@ def _records(lines: Sequence[str], form: TextForm) -> list[_Record]:
             )
             last = feeds[end] + (not lines[end - 1].endswith("\n"))
             if fields:
-                records.append(_Record(fields, *((feeds[start] + 1, last) if is_apart else (0, 0))))
+                place = (feeds[start] + 1, last) if is_apart else (0, 0)
+                records.append(_Record(fields, *place))
             start = end
     except csv.Error:
         return []

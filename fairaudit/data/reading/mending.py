@@ -95,20 +95,28 @@ def with_own_names(path: Path, columns: Sequence[str], form: TextForm) -> str:
                 rf'{number}s/(({sed_start}|{sed_sign})"?){sed_name}("?({sed_sign}|{_END[0]}))'
                 rf"/{own}/{place}"
             )
-            for match in list(pattern.finditer(changed))[place - 1 : place]:
-                own = f"{match[1]}{name}_{place}{match[2]}"
-                changed = changed[: match.start()] + own + changed[match.end() :]
+            matches = [*pattern.finditer(changed)]
+            if len(matches) >= place:
+                match = matches[place - 1]
+                renamed = f"{match[1]}{name}_{place}{match[2]}"
+                changed = changed[: match.start()] + renamed + changed[match.end() :]
     if are_neighbours:
         scripts.append(rf"{number}s/({sed_sign})\1/\1/g")
         changed = re.sub(rf"({sign})\1", r"\1", changed)
-    seen: Counter[str] = Counter()
-    wanted = []
-    for name in columns:
-        seen[name] += 1
-        wanted.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    wanted = _numbered(columns)
     if len(set(wanted)) < len(wanted) or _fields(changed, form) != wanted:
         return ""
     return _by_sed(path, "; ".join(scripts), "-E ")
+
+
+def _numbered(columns: Sequence[str]) -> list[str]:
+    """The names with a number behind each that was there before: age, age_2, age_3."""
+    seen: Counter[str] = Counter()
+    numbered = []
+    for name in columns:
+        seen[name] += 1
+        numbered.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return numbered
 
 
 def _by_sed(path: Path, script: str, flags: str = "") -> str:

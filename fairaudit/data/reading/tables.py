@@ -122,7 +122,7 @@ def open_source(path: Path, *, is_alone: bool = False, names: Sequence[str] = ()
         else:
             if not typed.may_be_packed and packing_of(path) is not None:
                 raise DataError(f"{path.name} is a packed {typed.name} file", "unpack it")
-            with _damage_of_any_library(path):
+            with _damage_of_any_library():
                 schema = typed.schema(path)
         columns = list(schema.names)  # undecodable names show here
     if not columns:
@@ -380,7 +380,7 @@ def _read_csv(source: TableFile, convert: pacsv.ConvertOptions) -> pa.Table:
 def _typed_columns(source: TableFile, columns: Sequence[str]) -> pa.Table:
     """The named columns of a file that stores types, in the types that it gives them."""
     typed = next(one for one in FORMATS if one.name == source.format)
-    with _damage_of_any_library(source.path):
+    with _damage_of_any_library():
         return typed.read(source.path, columns)
 
 
@@ -493,7 +493,7 @@ def explained(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _damage_of_any_library(path: Path) -> Iterator[None]:
+def _damage_of_any_library() -> Iterator[None]:
     """Turn what a reader of ``FORMATS`` raises because of the file into what `explained` knows.
 
     Where a file is cut, a library raises a type of its own, or one of Python's for wrong values or
@@ -507,5 +507,5 @@ def _damage_of_any_library(path: Path) -> Iterator[None]:
     except Exception as error:
         is_of_library = type(error).__module__ != "builtins"
         if is_of_library or isinstance(error, (ValueError, EOFError, StopIteration)):
-            raise OSError(f"{path.name} is damaged") from error
+            raise OSError("damaged") from error
         raise
