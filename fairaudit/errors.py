@@ -130,7 +130,7 @@ def said(error: BaseException) -> str:
     return (f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)[:200]
 
 
-def nearest(name: str, names: Sequence[str], alike: float = 0.6) -> str | None:
+def nearest_name(name: str, names: Sequence[str], alike: float = 0.6) -> str | None:
     """The name that is nearest to a mistyped one; None where none is near.
 
     A name that differs in upper and lower case alone counts as near.
@@ -155,7 +155,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     parts = [part.strip() for part in name.split(",")]
     if len(parts) > 1 and set(parts) & set(names):
         return f"give each by itself, repeating the option: {', '.join(parts)}"
-    near = nearest(name, names)
+    near = nearest_name(name, names)
     if near is not None:
         return f"did you mean {near!r}?"
     shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")

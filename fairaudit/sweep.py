@@ -142,7 +142,7 @@ def folder_of(setting: str, value: float) -> str:
     return f"{setting.replace('_', '-')}-{value:g}"
 
 
-def _shown_costs() -> tuple[str, ...]:
+def _swept_costs() -> tuple[str, ...]:
     """Names of the costs that a sweep shows: those that are about no single class."""
     return costs_of_constant()
 
@@ -163,7 +163,7 @@ def _points(value: float, report: Report, name: str) -> Iterator[SettingPoint]:
                     group.group: interval_of(group.estimates.get(metric))
                     for group in compared.by_group
                 }
-                for metric in _shown_costs()
+                for metric in _swept_costs()
             }
             yield SettingPoint(
                 value=value,
@@ -179,7 +179,7 @@ def _points(value: float, report: Report, name: str) -> Iterator[SettingPoint]:
 
 def _gaps(compared: Comparison) -> Iterator[tuple[str, Interval]]:
     """The main gap of every cost: of two groups the first less the second, else the largest."""
-    for metric in _shown_costs():
+    for metric in _swept_costs():
         gap = main_gap(compared, metric)
         if gap is None:
             continue
@@ -201,7 +201,7 @@ def document(swept: SettingSweep) -> Document:
         ),
         *figures(*_charts(swept)),
     ]
-    for metric in _shown_costs():
+    for metric in _swept_costs():
         heads = [f"#{value:g}" for value in values]
         rows = list(_rows(swept, metric, values))
         if rows:
@@ -262,12 +262,12 @@ def _charts(swept: SettingSweep) -> Iterator[Chart]:
         series: list[_Series] = []
         for point in points:
             series.append((point.arm, None))
-            groups = point.cost[_shown_costs()[0]]  # every cost has the same groups
+            groups = point.cost[_swept_costs()[0]]  # every cost has the same groups
             series += [(point.arm, group) for group in groups]
         legend = labels(series, 60, text_of=_series_text)
         shown = dict(list(legend.items())[:MOST_SERIES])  # the first, for which a chart has room
         panels = []
-        for metric in _shown_costs():
+        for metric in _swept_costs():
             bars = list(_bars(swept.setting, points, metric, shown))
             if bars:
                 spec = spec_of(metric)

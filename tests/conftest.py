@@ -35,7 +35,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 TABLE = tomllib.loads((HERE / "rooms.toml").read_text("utf-8"))
 QUICK, FIRST, EXACT = (tuple(TABLE[name]["tests"]) for name in ("quick", "first", "exact"))
 COARSE_INTERVAL = 1e-3  # nats, to which privacy losses are rounded: ten times what users get
-COARSE_ORDERS = accounting.ORDERS[3::5]
+COARSE_ORDERS = accounting.ORDERS[3::5]  # every fifth
 
 
 def pytest_configure(config):
@@ -88,7 +88,7 @@ def same_start():
 def coarse_accountant(request):
     """Epsilons of a file's tests are still upper bounds, but a few thousandths larger than users'.
 
-    They take a quarter of the time. Tests that name a value are in files that tests/rooms.toml
+    They take less time. Tests that name a value are in files that tests/rooms.toml
     calls exact; a run with `-m slow` accounts as users' audits do.
     """
     file = Path(request.path).relative_to(HERE).as_posix()

@@ -53,7 +53,7 @@ def test_a_node_that_does_not_tell_a_version_is_refused_like_one_of_another_vers
     executor = Cluster(max, 0, 1, RayRequest())
     monkeypatch.setattr(executor, "_ray", ray, raising=False)
     executor._starting["call"] = 0, None
-    with pytest.raises(ConfigError, match="a node of the cluster has scipy missing, unlike"):
+    with pytest.raises(ConfigError, match="a node of the cluster has scipy unknown, unlike"):
         executor._greet("call")
     assert executor.idle == ()
 

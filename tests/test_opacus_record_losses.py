@@ -200,8 +200,10 @@ def test_no_loss_of_a_record_reads_another(loss_type, every):
                 for one, other in zip(before, expected, strict=True):
                     assert torch.allclose(one[changed], other), shapes
                 counts["compared with a record alone"] += 1
-    assert counts["with equal shapes"] + counts["with others"] >= 0.8 * LEAST[loss_type] / every
-    assert counts["compared with a record alone"] >= 0.8 * LEAST[loss_type] / every
+    # A third of all may hold fewer than its share.
+    least = LEAST[loss_type] if every == 1 else 0.8 * LEAST[loss_type] / every
+    assert counts["with equal shapes"] + counts["with others"] >= least
+    assert counts["compared with a record alone"] >= least
     assert bool(counts["with others"]) == (loss_type not in OF_EQUAL_SHAPES)
 
 

@@ -207,10 +207,11 @@ class Cluster(Generic[Shared, Task, Answer]):
             self._start(number)
             return
         self._failed_starts = 0
+        ours = _versions()
+        # An older fairaudit does not name every package.
+        of_node = {name: theirs.get(name, "unknown") for name in ours}
         differing = ", ".join(
-            f"{name} {theirs.get(name, 'missing')}"
-            for name, ours in _versions().items()
-            if theirs.get(name, "missing") != ours
+            f"{name} {of_node[name]}" for name in ours if of_node[name] != ours[name]
         )
         if differing:
             raise ConfigError(

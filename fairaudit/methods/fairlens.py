@@ -56,7 +56,8 @@ def _remark_at(settings: Mapping[str, float]) -> str:
         return ""
     return (
         "it has the half about noise alone here. The half about clipping is for logistic "
-        "regressions of at most 2,000 parameters, at a clipping bound below sqrt(2 (columns + 1))."
+        f"regressions of at most {LARGEST_MODEL:,} parameters, at a clipping bound below "
+        "sqrt(2 (columns + 1))."
     )
 
 
@@ -80,8 +81,8 @@ FAIRLENS = MethodSpec(
             0.0,
             1e6,
             default=Rule(
-                "1 for logistic regressions with classes (columns + 1) of at most 2,000 and a "
-                "clipping bound below sqrt(2 (columns + 1)), else 0",
+                "1 for logistic regressions with classes (columns + 1) of at most "
+                f"{LARGEST_MODEL:,} and a clipping bound below sqrt(2 (columns + 1)), else 0",
                 lambda s: float(_has_clipping_half(s)),
             ),
             applies=_has_clipping_half,

@@ -57,16 +57,16 @@ def train(
     from fairaudit.cli.console import Screen
     from fairaudit.release.lines import held_out_lines, plan_lines
     from fairaudit.release.model_folder import refuse_taken
-    from fairaudit.release.planned import ReleaseRequest, plan_release
+    from fairaudit.release.planned import FITTED, OTHER_DATA, ReleaseRequest, plan_release
     from fairaudit.report.load import report_file
     from fairaudit.report.safe_names import plain
 
     screen = Screen(quiet=quiet)
     refuse_taken(out)
     given = {
-        "--despite-change": despite_change,
+        OTHER_DATA: despite_change,
         "--despite-gates": despite_gates,
-        "--accept-fitted-preprocessing": accept_fitted_preprocessing,
+        FITTED: accept_fitted_preprocessing,
     }
     request = ReleaseRequest(
         report,

@@ -36,12 +36,13 @@ def cost_chart(report: Report) -> Chart | None:
     series = tuple(methods.values())[:MOST_SERIES]
     panels = []
     n_left_out = 0
+    shown = shown_costs(report)
     for grouping in report.data.groupings:
         compared = [c for c in report.costs if c.grouping == grouping.name]
         groups = list(dict.fromkeys(group.group for _, group in every_group(compared)))
         rows = labels(groups[:MOST_ROWS], text_of=partial(group_text, grouping.name))
         of_grouping = f"{plain(grouping.name)}: " if len(report.data.groupings) > 1 else ""
-        for metric in shown_costs(report):
+        for metric in shown:
             bars = []
             for comparison, group in every_group(compared):
                 row = rows.get(group.group)

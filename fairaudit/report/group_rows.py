@@ -90,7 +90,8 @@ def _columns_without_costs(report: Report) -> tuple[MeasureColumn, ...]:
     """The columns of models by themselves; those of single classes, as ``npv[2]``, stand last."""
     in_rules = names_in_rules(report)
     names = [name for name, spec in METRICS.items() if spec.is_in_summary or name in in_rules]
-    names += sorted(name for name in in_rules if name.partition("[")[0] in METRICS and "[" in name)
+    of_a_class = [n for n in in_rules if "[" in n and n.partition("[")[0] in METRICS]
+    names += sorted(of_a_class, key=lambda name: (len(name), name))  # class 10 after class 2
     columns = []
     for name in names:
         if is_known(report.comparisons, name):

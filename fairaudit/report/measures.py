@@ -178,8 +178,8 @@ def _costs_to_show(report: Report) -> list[str]:
 
 def names_in_rules(report: Report) -> set[str]:
     """The names of metrics that rules hold: ``tpr_cost[2]`` of ``tpr_cost_gap[2].noise > 0``."""
-    found = [match for gate in report.gates if (match := _RULE_METRIC.match(gate.rule))]
-    return {match[1].removesuffix("_gap") + (match[2] or "") for match in found}
+    matches = (_RULE_METRIC.match(gate.rule) for gate in report.gates)
+    return {match[1].removesuffix("_gap") + (match[2] or "") for match in matches if match}
 
 
 def is_known(comparisons: Iterable[Comparison], metric: str) -> bool:

@@ -46,13 +46,13 @@ TERMS: Mapping[str, str] = {
 
 def terms() -> Mapping[str, str]:
     """The terms, and the titles of metrics that are no term yet, with what the registry says."""
-    found = dict(TERMS)
+    meanings = dict(TERMS)
     known = {term.casefold() for term in TERMS}
     for spec in within_model():
         # A page does not explain accuracy and loss, whose words are their titles.
         if spec.title.casefold() not in known and spec.words.partition(" (")[0] != spec.title:
-            found[spec.title] = spec.meaning or f"{sentence_case(spec.words)}."
-    return found
+            meanings[spec.title] = spec.meaning or f"{sentence_case(spec.words)}."
+    return meanings
 
 
 def sentence_case(words: str) -> str:

@@ -314,7 +314,7 @@ def test_more_costs_than_tables_have_room_for_are_counted_and_a_rules_own_is_sho
     ):
         n_shown = len(costs()) - len(others)
         titles = ", ".join(TITLES[name] for name in others)
-        line = f"report.json has {numbered(len(others), 'more cost')}: {titles}."
+        line = f"No room here for {numbered(len(others), 'cost')}, in report.json: {titles}."
         report, _ = scored(tmp_path, "private", "base", fail_on=rules)
         (table,) = group_tables(report)
         named = [column.metric for column in table.columns]
@@ -325,7 +325,7 @@ def test_more_costs_than_tables_have_room_for_are_counted_and_a_rules_own_is_sho
         pages = [(tmp_path / "private" / name).read_text("utf-8") for name in ("report.md",)]
         pages.append(shown((tmp_path / "private" / "report.html").read_text("utf-8")))
         for text in (*(page.replace("\\", "") for page in pages), terminal):
-            assert line in text if others else "report.json has" not in text
+            assert line in text if others else "No room here" not in text
     # A rule about a change since another report judges no number of this one, and names a cost.
     report, _ = scored(tmp_path, "private", "base", fail_on=["epsilon > 3", "accuracy < 0.1"])
     gate = report.gates[0].model_copy(
@@ -356,7 +356,7 @@ def test_recalls_where_the_classes_are_the_groups_are_shown_if_a_rule_names_them
         assert [name for name in named if name.startswith("tpr_cost")] == recalls
         assert all(("recall of eel" in [c.title for c in t.columns]) == bool(rules) for t in tables)
         text = (tmp_path / "named" / "report.md").read_text("utf-8")
-        (line,) = re.findall(r"report.json has .*", text.replace("\\", ""))
+        (line,) = re.findall(r"No room here .*", text.replace("\\", ""))
         assert "recall of" not in line
         n_told = int(re.search(r"\d+", line)[0])
         assert n_told == len(left_out_costs(report)) == line.count("(")
@@ -372,7 +372,7 @@ def test_the_line_on_costs_without_room_names_classes_as_the_tables_do(
         cost = cost_of(spec, f"{spec.name}_cost", f"{spec.words} lost")
         monkeypatch.setitem(METRICS, cost.name, cost)
     report, _ = scored(tmp_path, "named", "again", label="kind")
-    (line,) = re.findall(r"report.json has .*", "\n".join(result_lines(report)))
+    (line,) = re.findall(r"No room here .*", "\n".join(result_lines(report)))
     assert re.search(r" value 3 of (cat|dog|eel) \(points lost\)\.$", line)
     assert "[" not in line
     assert "_cost" not in line

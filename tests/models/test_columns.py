@@ -133,12 +133,12 @@ def test_a_list_with_other_columns_between_its_numbers_has_its_own_inputs_alone(
             "emb[3]": gap,
         }.items()
     ]
-    told = model_columns(columns)
+    by_name = model_columns(columns)
     x = torch.arange(10.0).unsqueeze(0)  # each input's value is its place
-    own = {name: x[:, one.inputs][0].tolist() for name, one in told.items()}
+    own = {name: x[:, one.inputs][0].tolist() for name, one in by_name.items()}
     assert own == {"emb": [0, 1, 2, 3, 6, 8, 9], "age": [4, 5], "sex": [7]}
-    assert {name: one.width for name, one in told.items()} == {"emb": 7, "age": 2, "sex": 1}
-    assert told["emb"].values(x).tolist() == [[0, 2, 6, 8]]
+    assert {name: one.width for name, one in by_name.items()} == {"emb": 7, "age": 2, "sex": 1}
+    assert by_name["emb"].values(x).tolist() == [[0, 2, 6, 8]]
     (together,) = model_columns(columns[:2]).values()
     assert together.inputs == slice(0, 4)
 

@@ -80,6 +80,7 @@ def test_the_text_for_people_has_them_in_a_section_of_its_own():
     text = to_markdown(built()).partition("\n## Words\n")[2]
     methods = {arm.method for arm in built().arms}
     assert text.count("\n- **") == len(terms()) + len(methods)
+    assert all(f"\n- **{term}**: " in text.replace("\\", "") for term in TERMS)
     assert "\n- **sgd**: plain SGD" in text
     assert explanation("Excess Risk") == TERMS["excess risk"]
     assert explanation("excess") is None

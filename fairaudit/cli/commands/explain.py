@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from fairaudit.errors import ConfigError, nearest
+from fairaudit.errors import ConfigError, nearest_name
 from fairaudit.gate.vocabulary import Metric, find_metric, metric_names, names_of
 from fairaudit.metrics.registry import METRICS
 
@@ -46,14 +46,14 @@ def explain(
     metric = _metric(topic)  # a code may be a metric's name, too, as ``one_answer``
     meaning = explanation(topic) if metric is None else _of_metric(metric)
     in_rules = "" if metric is None else _in_rules(metric)
-    told = [text for text in (meaning, when_said.get(topic), in_rules) if text]
-    told = told or _of_method(topic)
-    if not told:
-        near = nearest(topic, [*terms(), *when_said, *metric_names(), *catalog()], alike=0.75)
+    texts = [text for text in (meaning, when_said.get(topic), in_rules) if text]
+    texts = texts or _of_method(topic)
+    if not texts:
+        near = nearest_name(topic, [*terms(), *when_said, *metric_names(), *catalog()], alike=0.75)
         kinds = ", ".join(title.lower() for title in lists)
         hint = f"did you mean {near!r}?" if near else f"fairaudit explain lists all {kinds}"
         raise ConfigError(f"no term, code, metric or method {topic!r}", hint=hint)
-    print_stdout([f"{topic}: {' '.join(told)}"])
+    print_stdout([f"{topic}: {' '.join(texts)}"])
 
 
 def _metric(topic: str) -> Metric | None:

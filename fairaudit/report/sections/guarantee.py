@@ -109,4 +109,4 @@ def _by_arms(terms: Mapping[str, str]) -> str:
         arms_of.setdefault(term, []).append(arm)
     if len(arms_of) == 1:
         return next(iter(arms_of))
-    return "; ".join(f"{term} ({arms_text(arms)})" for term, arms in arms_of.items())
+    return "; ".join(f"{term} ({plain(arms_text(arms), 600)})" for term, arms in arms_of.items())

@@ -92,12 +92,12 @@ def _left_out_line(report: Report) -> tuple[Text, ...]:
     names = left_out_costs(report)
     if not names:
         return ()
-    costs = numbered(len(names), "more cost", "more costs")
+    costs = numbered(len(names), "cost")
     titles = [cost_title(name, report.data.label) for name in names[:_MOST_ITEMS]]
     shown = ", ".join(titles)
     if len(names) > _MOST_ITEMS:
         shown += f" and {len(names) - _MOST_ITEMS} more"
-    return (Text(f"report.json has {costs}: {shown}."),)
+    return (Text(f"No room here for {costs}, in report.json: {shown}."),)
 
 
 def _axes(tables: Sequence[GroupTable]) -> dict[str, tuple[tuple[float, float], ...]]:
